@@ -1,0 +1,168 @@
+"""The derivation: atom, block and warps -> accumulator and fragment layouts and their relabellings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from layoutgen.algebra import LinearLayout, Space, hardware_space
+from layoutgen.algebra.space import is_power_of_two
+from layoutgen.atoms import Atom
+from layoutgen.errors import LayoutgenError
+from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
+from layoutgen.tiling.unit import Unit, arrange
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A block of units shared out among warps.
+
+    `accumulator` maps (register, lane, warp) to [block_m, block_n]; `fragment_a` and `fragment_b` map the
+    same hardware bits to one k-step of the operands, [block_m, k] and [block_n, k]. All three have the same
+    domain, since register r of each goes to the instruction together.
+
+    >>> from layoutgen.atoms import atom
+    >>> derive(atom("m8n8k4"), 64, 32, (4, 1)).shape
+    (4, 2, 8, 2, 2, 2, 4)
+    """
+
+    unit: Unit
+    block_m: int
+    block_n: int
+    warps: tuple[int, int]
+    accumulator: LinearLayout
+    fragment_a: LinearLayout
+    fragment_b: LinearLayout
+
+    @property
+    def atom(self) -> Atom:
+        return self.unit.atom
+
+    @property
+    def num_warps(self) -> int:
+        return self.warps[0] * self.warps[1]
+
+    @property
+    def pack(self) -> int:
+        """Accumulator elements of a thread that one instruction updates."""
+        return self.atom.accumulator.elements
+
+    @property
+    def instructions(self) -> int:
+        """Instructions a warp issues for one k-step of the block."""
+        return self.block_m * self.block_n // (self.unit.shape[0] * self.unit.shape[1] * self.num_warps)
+
+    @cached_property
+    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+        return (
+            selected_bits(coordinate_map(self.accumulator, self.fragment_a)),
+            selected_bits(coordinate_map(self.accumulator, self.fragment_b)),
+        )
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The accumulator's shape in which both operands are broadcasts along whole dims."""
+        row_bits, column_bits = self.block_m.bit_length() - 1, self.block_n.bit_length() - 1
+        unit_rows, unit_columns = (size.bit_length() - 1 for size in self.unit.shape[:2])
+        return grouped_shape(row_bits, column_bits, {column_bits + unit_rows, unit_columns}, self._selections)
+
+    @cached_property
+    def grouped(self) -> LinearLayout:
+        """The accumulator in its grouped shape: the same owners, since a reshape moves nothing."""
+        return self.accumulator.reshape(self.shape)
+
+    @cached_property
+    def relabel_a(self) -> Relabelling:
+        return relabel(self._selections[0], self.fragment_a.codomain, self.grouped.codomain)
+
+    @cached_property
+    def relabel_b(self) -> Relabelling:
+        return relabel(self._selections[1], self.fragment_b.codomain, self.grouped.codomain)
+
+
+def derive(atom: Atom, block_m: int, block_n: int, warps: tuple[int, int], arrangement: str | None = None) -> Tiling:
+    """Derive the layouts of a [block_m, block_n] accumulator of units shared out among WM x WN warps.
+
+    Registers take the atom's accumulator bits first, then the repeats along n, then those along m; warps take the
+    low bits of the units along m, then of those along n. Raises LayoutgenError unless the sizes are powers of two
+    and every warp owns at least one unit.
+    """
+    unit = arrange(atom, arrangement)
+    check_block("block_m", block_m, unit.shape[0], warps[0])
+    check_block("block_n", block_n, unit.shape[1], warps[1])
+    order = hardware_order(unit, block_m, block_n, warps)
+    accumulator_registers = atom.accumulator.register_names
+    layouts = {}
+    for operand, sizes in (
+        ("accumulator", {"m": block_m, "n": block_n}),
+        ("a", {"m": block_m, "k": unit.shape[2]}),
+        ("b", {"n": block_n, "k": unit.shape[2]}),
+    ):
+        fragment = atom.fragment(operand)
+        if len(fragment.register_names) > len(accumulator_registers):
+            raise LayoutgenError(
+                f"derive: {atom.name}: a thread holds {fragment.elements} elements of {operand} against "
+                f"{atom.accumulator.elements} accumulators; an operand may not hold more"
+            )
+        # The operand's own registers ride on the low accumulator registers; the others replicate it.
+        alias = dict(zip(accumulator_registers, fragment.register_names, strict=False))
+        layouts[operand] = _place(unit, operand, sizes, alias, order)
+    return Tiling(unit, block_m, block_n, warps, layouts["accumulator"], layouts["a"], layouts["b"])
+
+
+def check_block(name: str, block: int, unit: int, warps: int) -> None:
+    """Refuse a block that the units and warps cannot tile."""
+    if not is_power_of_two(warps):
+        raise LayoutgenError(f"warps along {name}: {warps} is not a power of two; the nearest below is {_below(warps)}")
+    if not is_power_of_two(block) or block < unit * warps:
+        least = unit * warps
+        nearest = max(least, _below(block))
+        raise LayoutgenError(
+            f"{name} = {block}: must be a power of two and at least {least} ({warps} warps of units of {unit}); "
+            f"the nearest legal value is {nearest}"
+        )
+
+
+def _below(value: int) -> int:
+    return 1 << value.bit_length() - 1 if value > 0 else 1
+
+
+def hardware_order(unit: Unit, block_m: int, block_n: int, warps: tuple[int, int]) -> dict[str, list[str]]:
+    """Return the names of the bits of each hardware dim, low first.
+
+    Names beyond the atom's are mb0, mb1, ... and nb0, nb1, ...: the bits of a unit's index in the block.
+    """
+    bits = {
+        "mb": (block_m // unit.shape[0]).bit_length() - 1,
+        "nb": (block_n // unit.shape[1]).bit_length() - 1,
+    }
+    warp_bits = {"mb": warps[0].bit_length() - 1, "nb": warps[1].bit_length() - 1}
+    repeats = {axis: [f"{axis}{i}" for i in range(warp_bits[axis], bits[axis])] for axis in bits}
+    shared = {axis: [f"{axis}{i}" for i in range(warp_bits[axis])] for axis in bits}
+    return {
+        "register": [*unit.atom.accumulator.register_names, *repeats["nb"], *repeats["mb"]],
+        "lane": list(unit.atom.lane_names),
+        "warp": [*shared["mb"], *shared["nb"]],
+    }
+
+
+def _place(
+    unit: Unit,
+    operand: str,
+    sizes: Mapping[str, int],
+    alias: Mapping[str, str],
+    order: Mapping[str, Sequence[str]],
+) -> LinearLayout:
+    """Return one operand's layout over the hardware bits of the whole block."""
+    codomain = Space.of_shape(tuple(sizes.values()))
+    image: dict[str, int] = {}
+    for (coordinate, size), dim in zip(sizes.items(), codomain.names, strict=True):
+        formula = unit.formula(operand, coordinate)
+        outer = [(f"{coordinate}b{i}",) for i in range(size.bit_length() - 1 - len(formula))]
+        for position, terms in enumerate([*formula, *outer]):
+            for term in terms:
+                image[term] = image.get(term, 0) ^ 1 << codomain.offsets[dim] + position
+    names = [name for dim in ("register", "lane", "warp") for name in order[dim]]
+    columns = tuple(image.get(alias.get(name, name), 0) for name in names)
+    return LinearLayout(hardware_space({dim: len(order[dim]) for dim in order}), codomain, columns)
