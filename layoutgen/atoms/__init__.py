@@ -1,12 +1,12 @@
 """The catalogue of atoms: tensor-core instructions as data."""
 
-from layoutgen.atoms.atom import Atom, Fragment
+from layoutgen.atoms.atom import DTYPE_BYTES, Atom, Fragment
 from layoutgen.atoms.sm70 import SM70_8x8x4_F32F16F16F32_TN
 from layoutgen.errors import LayoutgenError
 
 CATALOGUE: tuple[Atom, ...] = (SM70_8x8x4_F32F16F16F32_TN,)
 
-__all__ = ["CATALOGUE", "Atom", "Fragment", "atom"]
+__all__ = ["CATALOGUE", "DTYPE_BYTES", "Atom", "Fragment", "atom"]
 
 
 def atom(name: str) -> Atom:

@@ -11,7 +11,7 @@ from layoutgen.algebra.space import log2
 from layoutgen.errors import LayoutgenError
 
 LANE_BITS = 5
-DTYPE_BITS = {"float16": 16, "float32": 32}
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Fragment:
     @property
     def words(self) -> int:
         """32-bit registers a thread spends on the fragment."""
-        return self.elements * DTYPE_BITS[self.dtype] // 32
+        return self.elements * DTYPE_BYTES[self.dtype] // 4
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class Atom:
             table = self.table(operand)
             if not table.is_surjective:
                 raise LayoutgenError(f"atom {self.name}: {operand} reaches 2^{table.rank} of its {table.codomain.size} elements")
+        if self.a.dtype != self.b.dtype:
+            raise LayoutgenError(f"atom {self.name}: operands of {self.a.dtype} and {self.b.dtype}; both must be the same")
         if len(self.table("accumulator").kernel) != len(self.free_lane_bits):
             raise LayoutgenError(f"atom {self.name}: an accumulator element has more than one owner")
 
@@ -126,6 +128,10 @@ class Atom:
             for name in bit
         }
         return tuple(name for name in self.lane_names if name not in used)
+
+    @property
+    def operand_dtype(self) -> str:
+        return self.a.dtype
 
     def table(self, operand: str) -> LinearLayout:
         """Return the fragment table of operand a, b or accumulator as a layout (register, lane) -> coordinates."""

@@ -1,0 +1,130 @@
+"""From a request to the values that its template receives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from layoutgen.emission.views import PTX_TYPE, StagingView, TilingView, mma_view, staging_view, tiling_view
+from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.tiling import arrange
+
+FLOAT32_MAX = 3.4028234663852886e38
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the head dim: columns start to stop, its stagings and its output tiling."""
+
+    suffix: str
+    start: int
+    stop: int
+    query: StagingView
+    key: StagingView
+    value: StagingView
+    output: TilingView
+    store_mask: str
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+def context(request: Request) -> dict[str, Any]:
+    """Return the template's values for a request, the header (`about`) excepted."""
+    if isinstance(request, AttentionRequest):
+        return attention_context(request)
+    return matmul_context(request)
+
+
+def attention_context(request: AttentionRequest) -> dict[str, Any]:
+    scores = tiling_view(request.tilings["scores"], "S", "The accumulator of S = Q K^T")
+    outputs = {
+        part: tiling_view(request.tilings[f"output{part}"], f"O{part}", f"The accumulator of {part} columns of O")
+        for part in dict.fromkeys(request.parts)
+    }
+    parts = []
+    start = 0
+    for index, size in enumerate(request.parts):
+        suffix = f"{index}" if len(request.parts) > 1 else ""
+        stop = start + size
+        views = {
+            kind: staging_view(f"TILE_{kind[0].upper()}{suffix}", request.stagings[f"{kind}{index}"])
+            for kind in ("query", "key", "value")
+        }
+        mask = "r < queries" if stop <= request.head_dim else f"(r < queries) & (d < {request.head_dim})"
+        parts.append(Part(suffix, start, stop, **views, output=outputs[size], store_mask=mask))
+        start = stop
+    unit = arrange(request.tilings["scores"].atom, request.arrangement)
+    return {
+        "log2_e": repr(math.log2(math.e)),
+        "ln_2": repr(math.log(2)),
+        "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
+        "tilings": [scores, *outputs.values()],
+        "scores": scores,
+        "parts": parts,
+        "weights": staging_view("P", request.weights),
+        "mma": mma_view(unit.atom),
+        "k": unit.shape[2],
+        "block_m": request.block_m,
+        "block_n": request.block_n,
+        "rows_per_warp": unit.shape[0],
+        "head_dim": request.head_dim,
+        "dtype": request.dtype,
+        "bias": request.bias,
+        "kernel_parameters": list(signature(request)),
+        "host_parameters": "q, k, v, out, lse, " + ("bias, " if request.bias else "") + "scale=None",
+        "host_call": "q, k, v, out, lse, " + ("bias, " if request.bias else "") + "scale",
+        "host_arrays": "q, k, v, out, lse" + (", bias" if request.bias else ""),
+        "strided": "q, k, v, out, lse" + (", bias" if request.bias else ""),
+        "bias_shape": ", bias [B, H, Tq, Tk]" if request.bias else "",
+        "bias_dtype": "bias float16 or float32, " if request.bias else "",
+    }
+
+
+def matmul_context(request: MatmulRequest) -> dict[str, Any]:
+    unit = request.tiling.unit
+    k_first = request.b_order == "kn"
+    return {
+        "product": tiling_view(request.tiling, "C", "The accumulator of C = A B"),
+        "a": staging_view("TILE_A", request.stagings["a"]),
+        "b": staging_view("TILE_B", request.stagings["b"]),
+        "mma": mma_view(unit.atom),
+        "k": unit.shape[2],
+        "block_m": request.block_m,
+        "block_n": request.block_n,
+        "block_k": request.block_k,
+        "dtype": request.dtype,
+        "c_dtype": request.c_dtype,
+        # Along which dim of B's tile an index varies, and how it is broadcast over the other.
+        "b_column_dim": 1 if k_first else 0,
+        "b_k_dim": 0 if k_first else 1,
+        "b_k_index": "b_k[:, None]" if k_first else "b_k[None, :]",
+        "b_column_index": "b_column[None, :]" if k_first else "b_column[:, None]",
+        "b_shape": "[K, N]" if k_first else "[N, K]",
+        "b_unpack": "k_b, n" if k_first else "n, k_b",
+        "b_stride_order": "(-2, -1)" if k_first else "(-1, -2)",
+    }
+
+
+def signature(request: Request) -> dict[str, str]:
+    """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
+    result: dict[str, str] = {}
+    if isinstance(request, AttentionRequest):
+        half, statistics = f"*{PTX_TYPE[request.dtype]}", "*fp32"
+        arrays = {"q": half, "k": half, "v": half, "out": half, "lse": statistics}
+        strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
+        if request.bias:
+            arrays["bias"] = half
+            strides["s"] = "bhqk"
+        result |= arrays | {"scale": "fp32"}
+        sizes = ("group", "t_q", "t_k")
+    else:
+        half = f"*{PTX_TYPE[request.dtype]}"
+        result |= {"a": half, "b": half, "c": f"*{PTX_TYPE[request.c_dtype]}"}
+        strides = {"a": "zmk", "b": "zkn", "c": "zmn"}
+        sizes = ("m", "n", "k")
+    for array, dims in strides.items():
+        result |= {f"stride_{array}{dim}": "i32" for dim in dims}
+    return result | dict.fromkeys(sizes, "i32")

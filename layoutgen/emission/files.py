@@ -1,0 +1,76 @@
+"""Files: names, atomic writes, and the check that a committed set has not drifted."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from layoutgen.errors import LayoutgenError
+from layoutgen.emission.render import render
+from layoutgen.kernels import AttentionRequest, Request
+
+
+def file_name(request: Request) -> str:
+    """Return the name under which a kernel is kept in generated/.
+
+    >>> from layoutgen.kernels import AttentionRequest
+    >>> file_name(AttentionRequest(96, "m8n8k4", 64, 32))
+    'attention_d96_64x32.py'
+    """
+    if isinstance(request, AttentionRequest):
+        features = "_bias" if request.bias else ""
+        return f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}{features}.py"
+    order = "" if request.b_order == "kn" else f"_{request.b_order}"
+    dtype = "" if request.c_dtype == request.dtype else f"_{request.c_dtype}"
+    return f"matmul_{request.block_m}x{request.block_n}x{request.block_k}{order}{dtype}.py"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file whole or not at all: to a temporary file beside it, which then takes its place.
+
+    Raises LayoutgenError when the folder is missing or cannot be written to; nothing is left behind then.
+    """
+    temporary: str | None = None
+    try:
+        if path.is_dir():
+            raise LayoutgenError(f"write {path}: it is a folder; name a file in it, for example {path / 'kernel.py'}")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files private
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LayoutgenError(f"write {path}: {reason}; name a file in a folder that exists and can be written to") from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def drift(folder: Path, requests: Sequence[Request]) -> dict[str, str]:
+    """Compare a folder with what the requests emit now; name -> unified diff, empty when nothing drifted.
+
+    A file that is missing, and a kernel file that nothing asks for, count as drift.
+    """
+    found: dict[str, str] = {}
+    wanted = {file_name(request): request for request in requests}
+    for name, request in wanted.items():
+        path = folder / name
+        have = path.read_text(encoding="utf-8") if path.is_file() else ""
+        want = render(request)
+        if have != want:
+            found[name] = "".join(
+                difflib.unified_diff(have.splitlines(True), want.splitlines(True), f"{name} (on disk)", f"{name} (emitted)")
+            )
+    for path in sorted(folder.glob("*.py")):
+        if path.name not in wanted and path.name != "__init__.py":
+            found[path.name] = f"{path.name}: nothing in the default set emits it\n"
+    return found

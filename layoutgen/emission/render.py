@@ -1,0 +1,159 @@
+"""Rendering: a proved plan and a template make the source of a kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import pprint
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import layoutgen
+from layoutgen.emission.context import context, signature
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.proofs import require
+
+LINE = 110
+
+
+@dataclass(frozen=True)
+class About:
+    """The header of an emitted file: what it is, where it comes from, and its module data."""
+
+    title: str
+    description: str
+    version: str
+    template: str
+    template_hash: str
+    command: str
+    request: str
+    options: str
+    kernel: str
+    signature: str
+
+
+def template_directory() -> Path:
+    """Return the folder of the templates: beside the package in a checkout, inside it in a wheel."""
+    package = Path(layoutgen.__file__).parent
+    for candidate in (package / "_templates", package.parent / "templates"):
+        if (candidate / "macros.jinja").is_file():
+            return candidate
+    raise LayoutgenError(f"templates: neither in {package} nor beside it; the installation is incomplete")
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_directory()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+@cache
+def template_hash(name: str) -> str:
+    """Return 12 hexadecimal digits that change with the template or the macros it shares."""
+    digest = hashlib.sha256()
+    for file in (name, "macros.jinja"):
+        digest.update((template_directory() / file).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def render(request: Request) -> str:
+    """Return the source of the kernel that a request asks for.
+
+    Every obligation of the plan is discharged first; raises RefutedError with the witness when one fails.
+    """
+    require(request.plan.proofs)
+    name = f"{request.family}.py.jinja"
+    text: str = _environment().get_template(name).render(about=_about(request, name), **context(request))
+    return _tidy(text)
+
+
+def _about(request: Request, template: str) -> About:
+    title, description = _describe(request)
+    return About(
+        title=title,
+        description=description,
+        version=layoutgen.__version__,
+        template=template,
+        template_hash=template_hash(template),
+        command=command(request),
+        request=_literal(request.as_dict()),
+        options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True}),
+        kernel=f"{request.family}_kernel",
+        signature=_literal(signature(request)),
+    )
+
+
+def _describe(request: Request) -> tuple[str, str]:
+    shape = "x".join(map(str, request.tilings[next(iter(request.tilings))].atom.shape))
+    if isinstance(request, AttentionRequest):
+        split = " + ".join(map(str, request.parts))
+        return (
+            f"Flash attention, forward: head dim {request.head_dim} as {split}, tiles of "
+            f"{request.block_m} queries x {request.block_n} keys.",
+            f"Tensor-core products of {shape} ({request.atom}), {request.num_warps} warps of whole rows; "
+            f"softmax in fp32,\n{'an additive bias' if request.bias else 'no bias'}, grouped query heads, any strides and lengths.",
+        )
+    order = "[K, N]" if request.b_order == "kn" else "[N, K]"
+    return (
+        f"Matrix product: A [M, K] by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}.",
+        f"Tensor-core products of {shape} ({request.atom}), {request.warps[0]}x{request.warps[1]} warps; operands "
+        f"{request.dtype},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.",
+    )
+
+
+def command(request: Request) -> str:
+    """Return the command that emits this kernel again.
+
+    >>> from layoutgen.kernels import MatmulRequest
+    >>> command(MatmulRequest("m8n8k4", 64, 64, 32, (2, 2)))
+    'layoutgen emit matmul --block-m 64 --block-n 64 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4'
+    """
+    data = request.as_dict()
+    atom = next(iter(request.tilings.values())).atom
+    words = ["layoutgen emit", request.family]
+    if isinstance(request, AttentionRequest):
+        names = ["head_dim", "split", "block_m", "block_n"]
+        data["split"] = ",".join(map(str, request.parts))
+    else:
+        names = ["block_m", "block_n", "block_k", "warps", "b_order"]
+        if request.c_dtype != request.dtype:
+            names.append("out_dtype")
+    words += [f"--{name.replace('_', '-')} {data[name]}" for name in names]
+    if isinstance(request, AttentionRequest) and request.bias:
+        words.append("--bias")
+    words.append(f"--atom {atom.alias}")
+    if request.arrangement != atom.arrangement:
+        words.append(f"--arrangement {request.arrangement}")
+    return " ".join(words)
+
+
+def _literal(value: dict[str, Any]) -> str:
+    """Return a dict literal as ruff would format it: one line if it fits, else one entry a line."""
+    inline = "{" + ", ".join(f"{_scalar(k)}: {_scalar(v)}" for k, v in value.items()) + "}"
+    if len(inline) <= LINE - len("SIGNATURE = "):
+        return inline
+    return "{\n" + "".join(f"    {_scalar(k)}: {_scalar(v)},\n" for k, v in value.items()) + "}"
+
+
+def _scalar(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else pprint.pformat(value, width=1000)
+
+
+def _tidy(text: str) -> str:
+    """Strip trailing blanks, and keep at most two empty lines in a row and one newline at the end."""
+    lines: list[str] = []
+    for line in (raw.rstrip() for raw in text.splitlines()):
+        if not line and lines[-2:] == ["", ""]:
+            continue
+        lines.append(line)
+    return "\n".join(lines).strip("\n") + "\n"

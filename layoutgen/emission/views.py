@@ -1,0 +1,205 @@
+"""What templates receive: names, literals and comments, computed here so that templates hold no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from layoutgen.algebra import LinearLayout
+from layoutgen.atoms import Atom
+from layoutgen.plan import Staging
+from layoutgen.tiling import Relabelling, Tiling
+from layoutgen.tiling.tile import hardware_order
+
+FIELDS = {"register": "reg_bases", "lane": "lane_bases", "warp": "warp_bases", "block": "block_bases"}
+"""Hardware dim -> the argument of Gluon's DistributedLinearLayout that lists its bases."""
+PTX_TYPE = {"float16": "fp16", "float32": "fp32"}
+
+
+@dataclass(frozen=True)
+class LayoutView:
+    """One DistributedLinearLayout literal: per field, its bases with the comment that says what each bit is."""
+
+    name: str
+    comment: str
+    fields: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    shape: str
+
+
+@dataclass(frozen=True)
+class OperandView:
+    """The function that turns one loaded fragment into a broadcast operand."""
+
+    function: str
+    fragment: str
+    split: str
+    order: str
+    shape: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TilingView:
+    """Names and literals of one tiling: `matrix` is the accumulator as [block_m, block_n], `accumulator` its grouped shape."""
+
+    accumulator: LayoutView
+    matrix: LayoutView
+    fragment_a: LayoutView
+    fragment_b: LayoutView
+    operand_a: OperandView
+    operand_b: OperandView
+    shape: str
+    matrix_shape: str
+
+    @property
+    def layouts(self) -> tuple[LayoutView, ...]:
+        return self.accumulator, self.matrix, self.fragment_a, self.fragment_b
+
+    @property
+    def operands(self) -> tuple[OperandView, ...]:
+        return self.operand_a, self.operand_b
+
+
+@dataclass(frozen=True)
+class MmaView:
+    """The inline assembly of one atom: PTX text, constraints, and how many elements a call packs."""
+
+    assembly: str
+    constraints: str
+    pack: int
+
+
+@dataclass(frozen=True)
+class StagingView:
+    """How a tile is loaded and cut up into slabs, as literals."""
+
+    name: str
+    layout: str
+    rows: int
+    columns: int
+    split: str
+    order: str
+    buffer: str
+    slab: int
+    steps: int
+    comment: str
+
+
+def layout_view(
+    name: str, comment: str, layout: LinearLayout, letters: Sequence[str], bit_names: Mapping[str, Sequence[str]]
+) -> LayoutView:
+    """Return the literal of a layout; `letters` name the coordinates of the ungrouped matrix, slowest first.
+
+    A basis is explained by the hardware bit and the coordinate bit that it moves: "v1: m1".
+    """
+    fields = []
+    bits = {letter: size for letter, (_, size) in zip(letters, layout.codomain.dims, strict=True)}
+    for dim, bases in layout.bases.items():
+        names = bit_names.get(dim, ())
+        start = layout.domain.offsets[dim]
+        columns = layout.columns[start : start + len(bases)]
+        rows = [
+            (str(basis), f"{bit}: {_moved(column, bits)}")
+            for basis, column, bit in zip(bases, columns, names, strict=True)
+        ]
+        fields.append((FIELDS[dim], tuple(rows)))
+    return LayoutView(name, comment, tuple(fields), str(list(layout.shape)))
+
+
+def _moved(column: int, bits: Mapping[str, int]) -> str:
+    """Name the coordinate bits of a packed matrix coordinate, the last coordinate being the fastest."""
+    position = 0
+    moved = []
+    for letter, count in reversed(list(bits.items())):
+        moved += [f"{letter}{i}" for i in range(count) if column >> position + i & 1]
+        position += count
+    return " ^ ".join(moved) or "free"
+
+
+def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
+    """Return the names and literals of a tiling; `suffix` tells it from the kernel's other tilings."""
+    names = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
+    matrix = layout_view(
+        f"MATRIX_{suffix}", f"{description} as a matrix: who holds which element.", tiling.accumulator, "mn", names
+    )
+    accumulator = LayoutView(
+        f"ACCUMULATOR_{suffix}",
+        "The same, cut into dims along which each operand is a broadcast.",
+        tuple(
+            (
+                field,
+                tuple(
+                    (str(basis), comment)
+                    for basis, (_, comment) in zip(tiling.grouped.bases[dim], rows, strict=True)
+                ),
+            )
+            for (field, rows), dim in zip(matrix.fields, tiling.grouped.bases, strict=True)
+        ),
+        str(list(tiling.shape)),
+    )
+    k = tiling.unit.shape[2]
+    fragment_a = layout_view(
+        f"FRAGMENT_A_{suffix}", f"One k-step of {k} of the left operand, [m, k].", tiling.fragment_a, "mk", names
+    )
+    fragment_b = layout_view(
+        f"FRAGMENT_B_{suffix}", f"One k-step of {k} of the right operand, [n, k].", tiling.fragment_b, "nk", names
+    )
+    return TilingView(
+        accumulator=accumulator,
+        matrix=matrix,
+        fragment_a=fragment_a,
+        fragment_b=fragment_b,
+        operand_a=_operand(f"operand_a_{suffix.lower()}", fragment_a.name, tiling.relabel_a, "row"),
+        operand_b=_operand(f"operand_b_{suffix.lower()}", fragment_b.name, tiling.relabel_b, "column"),
+        shape=str(list(tiling.shape)),
+        matrix_shape=str([tiling.block_m, tiling.block_n]),
+    )
+
+
+def _operand(function: str, fragment: str, relabelling: Relabelling, axis: str) -> OperandView:
+    return OperandView(
+        function=function,
+        fragment=fragment,
+        split=str(list(relabelling.split)),
+        order=str(list(relabelling.order)),
+        shape=str(list(relabelling.shape)),
+        reason=f"each {axis} and k where the accumulator's layout has the registers that need it",
+    )
+
+
+def mma_view(atom: Atom) -> MmaView:
+    """Return the inline assembly that hands the registers of one accumulator repeat to the atom.
+
+    Every operand arrives with as many elements as there are accumulators; the atom reads the first registers.
+    """
+    pack = atom.accumulator.elements
+    outputs = atom.accumulator.words
+    per_operand = pack * atom.a.words // atom.a.elements
+    a = [f"${outputs + i}" for i in range(atom.a.words)]
+    b = [f"${outputs + per_operand + i}" for i in range(atom.b.words)]
+    c = [f"${i}" for i in range(outputs)]
+    groups = (c, a, b, c)
+    text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
+    constraints = ["=f"] * outputs + ["r"] * (2 * per_operand) + [str(i) for i in range(outputs)]
+    return MmaView(f"{atom.instruction} {text};", ",".join(constraints), pack)
+
+
+def staging_view(name: str, staging: Staging) -> StagingView:
+    """Return the literals of a staging."""
+    cost = staging.access
+    along = "rows" if staging.k_dim == 0 else "columns"
+    return StagingView(
+        name=name,
+        layout=str(staging.blocked),
+        rows=staging.shape[0],
+        columns=staging.shape[1],
+        split=str(list(staging.split)),
+        order=str(list(staging.order)),
+        buffer=str(list(staging.buffer)),
+        slab=staging.slab,
+        steps=staging.steps,
+        comment=(
+            f"k along the {along}; a warp stores it in {cost.instructions} x {8 * cost.width_bytes} bits, "
+            f"{cost.wavefronts} wavefronts ({cost.minimum} at least)"
+        ),
+    )

@@ -1,0 +1,75 @@
+"""What the requests of all kernel families share: checks and the launch of a kernel, described without arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layoutgen.algebra.space import is_power_of_two
+from layoutgen.atoms import Atom, atom
+from layoutgen.errors import LayoutgenError
+
+STATISTICS_DTYPE = "float32"
+"""What every kernel accumulates in."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """Shape, strides (in elements) and dtype of one launch argument; address 0 stands for a 256-byte aligned one."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    address: int = 0
+
+    def stride(self, dim: int | None = None) -> int | tuple[int, ...]:
+        """Return one stride, or all of them, as torch does."""
+        return self.strides if dim is None else self.strides[dim]
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def contiguous(shape: Sequence[int], dtype: str) -> Array:
+    """Return a row-major array.
+
+    >>> contiguous((2, 3), "float16").strides
+    (3, 1)
+    """
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return Array(tuple(shape), tuple(reversed(strides)), dtype)
+
+
+def parse_warps(text: str) -> tuple[int, int]:
+    """Read warps written as WMxWN.
+
+    >>> parse_warps("4x1")
+    (4, 1)
+    """
+    parts = text.split("x")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise LayoutgenError(f"warps {text!r}: must be written WMxWN, for example 4x1")
+    return int(parts[0]), int(parts[1])
+
+
+def float_atom(name: str) -> Atom:
+    """Return an atom that kernels can be built from: one that accumulates in float32."""
+    found = atom(name)
+    if found.accumulator.dtype != STATISTICS_DTYPE:
+        raise LayoutgenError(
+            f"atom {found.name} accumulates in {found.accumulator.dtype}; kernels need one that accumulates in {STATISTICS_DTYPE}"
+        )
+    return found
+
+
+def check_power_of_two(name: str, value: int, least: int, what: str) -> None:
+    """Refuse a block size that is no power of two, or less than `least`, which is `what`."""
+    if not is_power_of_two(value) or value < least:
+        nearest = max(least, 1 << max(value, 1).bit_length() - 1)
+        raise LayoutgenError(
+            f"{name} = {value}: must be a power of two and at least {least}, {what}; the nearest legal value is {nearest}"
+        )

@@ -1,0 +1,153 @@
+"""A plan: tiles, and the moves between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from layoutgen.algebra import Access, LinearLayout
+from layoutgen.atoms import DTYPE_BYTES
+from layoutgen.errors import LayoutgenError
+from layoutgen.proofs import Verdict
+
+if TYPE_CHECKING:
+    import networkx
+
+SPACES = ("global", "shared", "register")
+MOVES = {
+    "load": ("global", "register"),
+    "stage": ("register", "shared"),
+    "fetch": ("shared", "register"),
+    "mma": ("register", "register"),
+    "compute": ("register", "register"),
+    "store": ("register", "global"),
+}
+"""Kind of move -> the spaces it leads from and to."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tensor of one block in one memory space. `layout` says who holds what, for tiles in registers."""
+
+    name: str
+    space: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: LinearLayout | None = None
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+    @property
+    def bytes(self) -> int:
+        return self.size * DTYPE_BYTES[self.dtype]
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers a thread spends on the tile; 0 outside the register space."""
+        if self.layout is None:
+            return 0
+        return max(1, (1 << self.layout.domain.bits_of("register")) * DTYPE_BYTES[self.dtype] // 4)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One edge: what is moved from where to where, how often per loop iteration, and what one warp pays each time."""
+
+    source: str
+    target: str
+    kind: str
+    times: int = 1
+    access: Access | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a kernel does to its tiles, with the obligations it rests on already discharged.
+
+    The graph is checked when the plan is made: every move joins tiles that exist, in the spaces that its kind
+    demands, and every tile of the block is produced before it is used.
+    """
+
+    name: str
+    tiles: tuple[Tile, ...]
+    moves: tuple[Move, ...]
+    proofs: tuple[Verdict, ...]
+
+    def __post_init__(self) -> None:
+        spaces = {tile.name: tile.space for tile in self.tiles}
+        if len(spaces) != len(self.tiles):
+            raise LayoutgenError(f"plan {self.name}: two tiles have the same name")
+        for move in self.moves:
+            for end in (move.source, move.target):
+                if end not in spaces:
+                    raise LayoutgenError(f"plan {self.name}: {move.kind} {move.source} -> {move.target}: no tile {end}")
+            if (spaces[move.source], spaces[move.target]) != MOVES[move.kind]:
+                raise LayoutgenError(
+                    f"plan {self.name}: {move.kind} leads from {MOVES[move.kind][0]} to {MOVES[move.kind][1]}, "
+                    f"not from {spaces[move.source]} {move.source} to {spaces[move.target]} {move.target}"
+                )
+        reached = {move.target for move in self.moves}
+        for tile in self.tiles:
+            if tile.space != "global" and tile.name not in reached:
+                raise LayoutgenError(f"plan {self.name}: nothing produces tile {tile.name}")
+
+    def tile(self, name: str) -> Tile:
+        for tile in self.tiles:
+            if tile.name == name:
+                return tile
+        raise LayoutgenError(f"plan {self.name}: no tile {name}")
+
+    @property
+    def graph(self) -> networkx.MultiDiGraph[str]:
+        """The plan as a networkx graph; nodes and edges carry the fields of Tile and Move."""
+        import networkx
+
+        graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph(name=self.name)
+        for tile in self.tiles:
+            graph.add_node(tile.name, **_fields(tile))
+        for move in self.moves:
+            graph.add_edge(move.source, move.target, **_fields(move))
+        return graph
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, if no two buffers overlap."""
+        return sum(tile.bytes for tile in self.tiles if tile.space == "shared")
+
+    @property
+    def accumulator_registers(self) -> int:
+        """Registers a thread spends on what lives through a whole iteration: the targets of mma."""
+        targets = {move.target for move in self.moves if move.kind == "mma"}
+        return sum(tile.registers for tile in self.tiles if tile.name in targets)
+
+    @property
+    def instructions(self) -> int:
+        """mma instructions a warp issues per iteration."""
+        per_target: dict[str, int] = {}
+        for move in self.moves:
+            if move.kind == "mma":  # one edge from each operand
+                per_target[move.target] = max(per_target.get(move.target, 0), move.times)
+        return sum(per_target.values())
+
+    def wavefronts(self, kind: str) -> int:
+        """Shared-memory wavefronts a warp pays per iteration for all moves of one kind (stage or fetch)."""
+        return sum(move.times * move.access.wavefronts for move in self.moves if move.kind == kind and move.access)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.shared_bytes} bytes shared, {self.accumulator_registers} accumulator registers"]
+        for move in self.moves:
+            cost = ""
+            if move.access is not None:
+                cost = f", {move.access.wavefronts} wavefronts each ({move.access.minimum} at least)"
+            lines.append(f"  {move.kind:<8} {move.source} -> {move.target}, {move.times}x{cost}")
+        return "\n".join(lines)
+
+
+def _fields(value: Tile | Move) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in ("name", "source", "target")}
+
