@@ -81,7 +81,7 @@ class Staging:
 def stage(shape: tuple[int, int], k_dim: int, k: int, element_bytes: int, num_warps: int) -> Staging:
     """Choose how threads share a tile out among themselves.
 
-    Each thread takes whole vectors, and fewer of them before threads go without: replicated elements would be
+    Each thread takes whole vectors, and shorter ones before threads go without: replicated elements would be
     loaded and stored more than once.
     """
     rows, columns = shape
@@ -91,7 +91,8 @@ def stage(shape: tuple[int, int], k_dim: int, k: int, element_bytes: int, num_wa
         across = min(max(1, min(ROW_BYTES // element_bytes, columns) // vector), WARP)
         blocked = Blocked((1, vector), (WARP // across, across), (num_warps, 1), (1, 0))
     else:
+        run = max(1, min(k, share))
         vector = max(1, min(VECTOR_BYTES // (k * element_bytes), columns, share // k))
         across = min(columns // vector, WARP)
-        blocked = Blocked((k, vector), (WARP // across, across), (num_warps, 1), (1, 0))
+        blocked = Blocked((run, vector), (WARP // across, across), (num_warps, 1), (1, 0))
     return Staging(shape, k_dim, k, element_bytes, blocked)

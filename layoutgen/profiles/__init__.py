@@ -1,0 +1,29 @@
+"""Hardware profiles (YAML) and the choice of the matrix unit."""
+
+from layoutgen.profiles.profile import (
+    DEFAULT,
+    FlashTile,
+    Limits,
+    MatmulTile,
+    MatrixUnit,
+    Profile,
+    check_limits,
+    load_profile,
+    matrix_unit,
+    matrix_unit_flash_tile,
+    profile_names,
+)
+
+__all__ = [
+    "DEFAULT",
+    "FlashTile",
+    "Limits",
+    "MatmulTile",
+    "MatrixUnit",
+    "Profile",
+    "check_limits",
+    "load_profile",
+    "matrix_unit",
+    "matrix_unit_flash_tile",
+    "profile_names",
+]

@@ -1,0 +1,188 @@
+"""Hardware profiles: a card's limits, and the matrix unit that kernels for it are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from layoutgen.atoms import Atom, atom
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import Request
+from layoutgen.kernels.request import parse_warps
+
+FOLDER = Path(__file__).parent
+DEFAULT = "volta"
+"""The profile of requests that name none: the card this library was begun for."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a card allows: registers of 32 bits, shared memory in bytes, warps, SMs."""
+
+    registers_per_sm: int
+    registers_per_thread: int
+    shared_bytes_per_sm: int
+    shared_bytes_per_block: int
+    warps_per_sm: int
+    warps_per_block: int
+    sms: int
+
+
+@dataclass(frozen=True)
+class FlashTile:
+    """The attention tile for head dims up to `head_dim_le`."""
+
+    head_dim_le: int
+    block_m: int
+    block_n: int
+
+
+@dataclass(frozen=True)
+class MatmulTile:
+    """The matmul tile."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class MatrixUnit:
+    """The instruction that a card's kernels use, and their tiles."""
+
+    atom: Atom
+    flash: tuple[FlashTile, ...]
+    matmul: tuple[MatmulTile, ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One card: its name, the architecture it compiles for, its limits, clocks in MHz, and its matrix unit if it has one."""
+
+    name: str
+    arch: str
+    limits: Limits
+    clocks_mhz: Mapping[str, int]
+    unit: MatrixUnit | None
+
+
+def profile_names() -> tuple[str, ...]:
+    """Return the names of the profiles that ship with the library.
+
+    >>> "volta" in profile_names()
+    True
+    """
+    return tuple(sorted(path.stem for path in FOLDER.glob("*/*.yml")))
+
+
+@cache
+def load_profile(name: str) -> Profile:
+    """Return a profile by its name, or by the path of a YAML file of the same form.
+
+    Raises LayoutgenError when there is none, or when it declares what the instruction does not compute in.
+    """
+    path = Path(name) if name.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{name}.yml"), None)
+    if path is None:
+        raise LayoutgenError(f"profile {name}: unknown; known are {', '.join(profile_names())}, or the path of a .yml file")
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LayoutgenError(f"profile {name}: {(error.strerror or str(error)).lower()}") from error
+    except yaml.YAMLError as error:
+        raise LayoutgenError(f"profile {name}: not YAML: {' '.join(str(error).split())}") from error
+    return parse_profile(data, name)
+
+
+def parse_profile(data: Any, name: str) -> Profile:
+    """Return the profile that plain data describe; `name` is for the messages."""
+    if not isinstance(data, Mapping):
+        raise LayoutgenError(f"profile {name}: must be a mapping with name, arch and limits")
+    unit = data.get("matrix_unit")
+    return Profile(
+        name=str(_get(data, "name", name)),
+        arch=str(_get(data, "arch", name)),
+        limits=_fields(Limits, _get(data, "limits", name), f"profile {name}: limits"),
+        clocks_mhz=dict(data.get("clocks_mhz", {})),
+        unit=None if unit is None else _parse_unit(unit, name),
+    )
+
+
+def _get(data: Mapping[str, Any], key: str, name: str) -> Any:
+    if not isinstance(data, Mapping) or key not in data:
+        raise LayoutgenError(f"profile {name}: has no {key}")
+    return data[key]
+
+
+def _fields(cls: type[Any], data: Any, where: str) -> Any:
+    names = list(cls.__dataclass_fields__)
+    if not isinstance(data, Mapping) or set(data) != set(names):
+        raise LayoutgenError(f"{where}: must be exactly {', '.join(names)}")
+    values = {key: parse_warps(str(value)) if key == "warps" else value for key, value in data.items()}
+    for key, value in values.items():
+        if key != "warps" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise LayoutgenError(f"{where}: {key} is {value!r}; a positive integer is needed")
+    return cls(**values)
+
+
+def _parse_unit(data: Any, name: str) -> MatrixUnit:
+    found = atom(str(_get(data, "shape", name)))
+    for key, have in (("operand_dtype", found.operand_dtype), ("accumulator_dtype", found.accumulator.dtype)):
+        declared = _get(data, key, name)
+        if declared != have:
+            raise LayoutgenError(f"profile {name}: {key} is {declared}; {found.alias} computes in {have}")
+    tiles: dict[str, list[Any]] = {}
+    for key, cls in (("flash", FlashTile), ("matmul", MatmulTile)):
+        tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(data.get(key, []))]
+    flash = tuple(sorted(tiles["flash"], key=lambda tile: tile.head_dim_le))
+    return MatrixUnit(found, flash, tuple(tiles["matmul"]))
+
+
+def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
+    """Return the matrix unit of a profile, or None: then the caller keeps its tl.dot kernel.
+
+    >>> unit = matrix_unit("volta")
+    >>> unit.atom.alias if unit else None
+    'm8n8k4'
+    """
+    return (load_profile(profile) if isinstance(profile, str) else profile).unit
+
+
+def matrix_unit_flash_tile(profile: str | Profile, head_dim: int) -> FlashTile | None:
+    """Return the attention tile for a head dim, or None when the profile has no unit or no tile for it.
+
+    >>> tile = matrix_unit_flash_tile("volta", 96)
+    >>> (tile.block_m, tile.block_n) if tile else None
+    (64, 32)
+    """
+    unit = matrix_unit(profile)
+    if unit is None:
+        return None
+    return next((tile for tile in unit.flash if head_dim <= tile.head_dim_le), None)
+
+
+def check_limits(request: Request, profile: Profile) -> None:
+    """Refuse a request that no block of the card can hold. Raises LayoutgenError with the numbers."""
+    limits = profile.limits
+    if request.num_warps > limits.warps_per_block:
+        raise LayoutgenError(
+            f"{request.family}: {request.num_warps} warps; a block on {profile.name} has at most "
+            f"{limits.warps_per_block}: the nearest legal request has {limits.warps_per_block}"
+        )
+    plan = request.plan
+    if plan.shared_bytes > limits.shared_bytes_per_block:
+        parts = " + ".join(f"{tile.name} {tile.bytes}" for tile in plan.tiles if tile.space == "shared")
+        raise LayoutgenError(
+            f"{request.family}: needs {plan.shared_bytes} bytes of shared memory ({parts}); a block on {profile.name} "
+            f"has {limits.shared_bytes_per_block}: halve the block sizes"
+        )
+    if plan.accumulator_registers >= limits.registers_per_thread:
+        raise LayoutgenError(
+            f"{request.family}: the accumulators alone take {plan.accumulator_registers} registers a thread; "
+            f"{profile.name} has {limits.registers_per_thread}: halve a block size or use twice the warps"
+        )

@@ -1,0 +1,135 @@
+"""Compilation of an emitted kernel for a named architecture, without a GPU."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from layoutgen.errors import CompilationError, LayoutgenError
+from layoutgen.kernels import Array
+from layoutgen.toolchain.binaries import assemble, disassemble
+from layoutgen.toolchain.elf import sections
+from layoutgen.toolchain.kernel_file import KernelFile
+
+ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of the PTX entry, hidden ones included, in order."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel compiled for one architecture and specialised for one launch.
+
+    `shared_bytes` is per block, `registers` per thread; `hmma` counts the HMMA instructions of the whole kernel.
+    """
+
+    arch: str
+    triton: str
+    request: Mapping[str, Any]
+    kernel: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    shared_bytes: int
+    num_warps: int
+    hmma: int
+    params: tuple[Parameter, ...]
+    ptx: str
+    sass: str
+    cubin: bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a program could want, the texts excepted."""
+        names = ("arch", "triton", "request", "registers", "spill_stores", "spill_loads", "shared_bytes", "num_warps", "hmma")
+        return {name: getattr(self, name) for name in names} | {"params": [vars(p) for p in self.params]}
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.kernel} for {self.arch}: {self.registers} registers, {self.spill_stores + self.spill_loads} bytes "
+            f"spilled, {self.shared_bytes} bytes shared, {self.hmma} HMMA>"
+        )
+
+
+def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
+    """Compile a kernel for an architecture, specialised as Triton's binder would for a launch with these arrays.
+
+    Without arrays the launch is the request's default one: contiguous and aligned. `scalars` are the host function's other
+    arguments. Raises CompilationError with what Triton or ptxas said.
+    """
+    if arch not in ARCHITECTURES:
+        raise LayoutgenError(f"arch {arch!r}: unknown; known are {', '.join(ARCHITECTURES)}")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+    from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
+    from triton.runtime.jit import create_function_from_signature
+
+    module = file.load()
+    function = getattr(module, file.kernel)
+    request = file.request
+    _, arguments = module.launch_arguments(**(arrays or request.arrays(request.default_shape)), **scalars)
+    target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
+    backend = make_backend(target)
+    bind = create_function_from_signature(function.signature, function.params, backend)
+    bound, specialization, _ = bind(*arguments)
+    options, signature, constants, attributes = function._pack_args(backend, file.options, bound, specialization, None)
+    # The choice that the binder of a @gluon.jit function makes: without it the module lacks ttg.num-warps.
+    source_class = GluonASTSource if isinstance(function, GluonJITFunction) else triton.compiler.ASTSource
+    source = source_class(function, signature, constants, attributes)
+    try:
+        compiled = triton.compile(source, target=target, options=options.__dict__)
+    except Exception as error:
+        raise CompilationError(f"{file.path}: Triton {triton.__version__} for {arch}: {error}") from error
+    ptx, cubin = compiled.asm["ptx"], compiled.asm["cubin"]
+    own, resources = assemble(ptx, arch)
+    code = f".text.{file.kernel}"
+    if sections(own)[code] != sections(cubin)[code]:
+        raise CompilationError(f"{file.path}: ptxas made other code here than for Triton; its report does not apply")
+    sass = disassemble(cubin, file.kernel, arch)
+    return Compiled(
+        arch=arch,
+        triton=triton.__version__,
+        request=request.as_dict(),
+        kernel=file.kernel,
+        registers=resources.registers,
+        spill_stores=resources.spill_stores,
+        spill_loads=resources.spill_loads,
+        shared_bytes=compiled.metadata.shared,
+        num_warps=compiled.metadata.num_warps,
+        hmma=opcodes(sass)["HMMA"],
+        params=entry_parameters(ptx, file.kernel),
+        ptx=ptx,
+        sass=sass,
+        cubin=cubin,
+    )
+
+
+def opcodes(sass: str) -> Counter[str]:
+    """Count the instructions of a disassembly by opcode, without modifiers.
+
+    >>> opcodes("/*0000*/ @!P0 HMMA.884.F32.F32.STEP0 R8, R2.reuse.ROW, R4.reuse.COL, R8 ;")
+    Counter({'HMMA': 1})
+    """
+    return Counter(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", sass, re.MULTILINE))
+
+
+def entry_parameters(ptx: str, kernel: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a PTX entry in order, hidden ones included.
+
+    >>> entry_parameters(".visible .entry f(\\n.param .u64 .ptr .global .align 1 f_param_0,\\n.param .u32 f_param_1\\n)", "f")
+    (Parameter(name='f_param_0', type='u64'), Parameter(name='f_param_1', type='u32'))
+    """
+    entry = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\((.*?)\)", ptx, re.DOTALL)
+    if entry is None:
+        raise CompilationError(f"ptx: has no entry {kernel}")
+    found = re.findall(r"\.param\s+\.(\w+)[^,]*?(\w+)\s*(?:,|$)", entry[1].strip())
+    return tuple(Parameter(name, kind) for kind, name in found)
