@@ -1,0 +1,47 @@
+"""The command line: one verb a stage.
+
+Commands import what they need when they run, so that `layoutgen --help` starts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from layoutgen.cli.atoms import atoms
+from layoutgen.cli.compile import compile_command
+from layoutgen.cli.derive import derive
+from layoutgen.cli.emit import emit
+from layoutgen.cli.prove import prove
+from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
+
+
+class Group(click.Group):
+    """A group that turns errors raised on purpose into one line and an exit status."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except LayoutgenError as error:
+            click.echo(f"layoutgen: {error}", err=True)
+            context.exit(1 if isinstance(error, RefutedError | CompilationError) else 2)
+        except BrokenPipeError:
+            # The reader of our output has gone, as `head` does; leave nothing for the interpreter to flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            context.exit(1)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="layoutgen")
+def main() -> None:
+    """From the fragment mapping of a tensor-core instruction to proved layouts and kernels.
+
+    Exit status: 0 done, 1 refuted or failed, 2 asked wrongly.
+    """
+
+
+for command in (atoms, derive, prove, emit, compile_command):
+    main.add_command(command)

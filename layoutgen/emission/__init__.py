@@ -1,6 +1,15 @@
 """Emission: rendering of proved plans, atomic writes and the check for drift."""
 
-from layoutgen.emission.files import drift, file_name, write_atomically
-from layoutgen.emission.render import command, render
+from layoutgen.emission.files import check_writable, describe, drift, file_name, write_atomically
+from layoutgen.emission.render import command, layout_literals, render
 
-__all__ = ["command", "drift", "file_name", "render", "write_atomically"]
+__all__ = [
+    "check_writable",
+    "command",
+    "describe",
+    "drift",
+    "file_name",
+    "layout_literals",
+    "render",
+    "write_atomically",
+]

@@ -63,6 +63,8 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
         "tilings": [scores, *outputs.values()],
         "scores": scores,
+        "stagings": {getattr(part, kind).name: request.stagings[f"{kind}{index}"]
+                     for index, part in enumerate(parts) for kind in ("query", "key", "value")},
         "parts": parts,
         "weights": staging_view("P", request.weights),
         "mma": mma_view(unit.atom),
@@ -86,10 +88,14 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
 def matmul_context(request: MatmulRequest) -> dict[str, Any]:
     unit = request.tiling.unit
     k_first = request.b_order == "kn"
+    product = tiling_view(request.tiling, "C", "The accumulator of C = A B")
+    a, b = (staging_view(f"TILE_{name.upper()}", request.stagings[name]) for name in ("a", "b"))
     return {
-        "product": tiling_view(request.tiling, "C", "The accumulator of C = A B"),
-        "a": staging_view("TILE_A", request.stagings["a"]),
-        "b": staging_view("TILE_B", request.stagings["b"]),
+        "tilings": [product],
+        "product": product,
+        "stagings": {a.name: request.stagings["a"], b.name: request.stagings["b"]},
+        "a": a,
+        "b": b,
         "mma": mma_view(unit.atom),
         "k": unit.shape[2],
         "block_m": request.block_m,

@@ -8,9 +8,10 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.emission.render import render
+from layoutgen.emission.render import command, render, template_hash
 from layoutgen.kernels import AttentionRequest, Request
 
 
@@ -29,26 +30,45 @@ def file_name(request: Request) -> str:
     return f"matmul_{request.block_m}x{request.block_n}x{request.block_k}{order}{dtype}.py"
 
 
-def write_atomically(path: Path, text: str) -> None:
+def describe(request: Request) -> dict[str, Any]:
+    """Return what a program could want to know of an emitted kernel: name, command, template hash, request."""
+    return {
+        "file": file_name(request),
+        "command": command(request),
+        "template_hash": template_hash(f"{request.family}.py.jinja"),
+        "request": request.as_dict(),
+    }
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a path that cannot be written to, before any work is done for it."""
+    if path.is_dir():
+        raise LayoutgenError(f"write {path}: it is a folder; name a file in it, for example {path / 'kernel.py'}")
+    if not path.parent.is_dir():
+        raise LayoutgenError(f"write {path}: there is no folder {path.parent}; name a file in one that exists")
+    if not os.access(path.parent, os.W_OK):
+        raise LayoutgenError(f"write {path}: the folder {path.parent} cannot be written to; name another")
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: to a temporary file beside it, which then takes its place.
 
     Raises LayoutgenError when the folder is missing or cannot be written to; nothing is left behind then.
     """
+    check_writable(path)
+    data = content.encode() if isinstance(content, str) else content
     temporary: str | None = None
     try:
-        if path.is_dir():
-            raise LayoutgenError(f"write {path}: it is a folder; name a file in it, for example {path / 'kernel.py'}")
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files private
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LayoutgenError(f"write {path}: {reason}; name a file in a folder that exists and can be written to") from error
+        raise LayoutgenError(f"write {path}: {(error.strerror or str(error)).lower()}; name another file") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):

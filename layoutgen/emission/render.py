@@ -11,9 +11,11 @@ from typing import Any
 
 import layoutgen
 from layoutgen.emission.context import context, signature
+from layoutgen.emission.views import tiling_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
 from layoutgen.proofs import require
+from layoutgen.tiling import Tiling
 
 LINE = 110
 
@@ -75,6 +77,12 @@ def render(request: Request) -> str:
     name = f"{request.family}.py.jinja"
     text: str = _environment().get_template(name).render(about=_about(request, name), **context(request))
     return _tidy(text)
+
+
+def layout_literals(tiling: Tiling) -> str:
+    """Return the layouts of a tiling as Gluon literals, as they would stand in an emitted file."""
+    macros = _environment().get_template("macros.jinja").module
+    return "\n".join(str(macros.layout(view)) for view in tiling_view(tiling, "T", "The accumulator").layouts)
 
 
 def _about(request: Request, template: str) -> About:

@@ -64,15 +64,17 @@ def _index(layout: LinearLayout, pack: int, instruction: int, register: int, lan
     return (warp * LANES + lane) * registers + chunk * pack + register
 
 
-def holds_fragment(atom: Atom, operand: str, accumulator: LinearLayout, fragment: LinearLayout) -> Verdict:
-    """Check operand a or b of a block against the atom's table.
+def holds_fragment(
+    name: str, atom: Atom, operand: str, accumulator: LinearLayout, fragment: LinearLayout
+) -> Verdict:
+    """Check operand a or b of a block, called `name`, against the atom's table.
 
     `accumulator` is [block_m, block_n], `fragment` the operand's layout as it is loaded, [block_m or block_n, k].
     The maps are linear and the first mismatch is reported, so its index is a single basis.
     """
     axis = {"a": "m", "b": "n"}[operand]
-    statement = f"each thread holds the {axis} and k that {atom.alias} reads from it"
-    obligation = Obligation(f"operand {operand} is what the instruction wants", 4, statement)
+    statement = f"each thread holds the {axis} and k that {atom.alias} reads from it as operand {operand}"
+    obligation = Obligation(f"{name} is what the instruction wants", 4, statement)
     pack = atom.accumulator.elements
     group = _groups(atom)
     tensor = _by_instruction(accumulator, pack)
@@ -89,13 +91,13 @@ def holds_fragment(atom: Atom, operand: str, accumulator: LinearLayout, fragment
     if (again != tensor_axis).any():
         at = tuple(int(i) for i in np.argwhere(again != tensor_axis)[0])
         index = _index(accumulator, pack, *at)
-        name = "row" if operand == "a" else "column"
+        side = "row" if operand == "a" else "column"
         return Refutation(
             obligation,
             "exhaustive",
             bases(accumulator, index),
-            f"the accumulator of {hardware(accumulator, index)} is in {name} {tensor_axis[at]}, but the instruction puts "
-            f"it into the {name} of an accumulator that is in {name} {again[at]}",
+            f"the accumulator of {hardware(accumulator, index)} is in {side} {tensor_axis[at]}, but the instruction puts "
+            f"it into the {side} of an accumulator that is in {side} {again[at]}",
         )
 
     held = _by_instruction(fragment, pack)

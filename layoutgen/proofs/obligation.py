@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from layoutgen.errors import RefutedError
 
@@ -29,6 +30,9 @@ class Certificate:
     def holds(self) -> bool:
         return True
 
+    def as_dict(self) -> dict[str, Any]:
+        return {"holds": True, **vars(self.obligation), "method": self.method, "facts": list(self.facts)}
+
     def __str__(self) -> str:
         return f"proved   {self.obligation.name}: {self.obligation.statement} [{self.method}: {'; '.join(self.facts)}]"
 
@@ -45,6 +49,15 @@ class Refutation:
     @property
     def holds(self) -> bool:
         return False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "holds": False,
+            **vars(self.obligation),
+            "method": self.method,
+            "basis": self.basis,
+            "witness": self.witness,
+        }
 
     def __str__(self) -> str:
         return (

@@ -16,35 +16,35 @@ def prove(
     accumulator: LinearLayout | None = None,
     fragment_a: LinearLayout | None = None,
     fragment_b: LinearLayout | None = None,
+    names: tuple[str, str, str] = ("accumulator", "fragment_a", "fragment_b"),
 ) -> tuple[Verdict, ...]:
     """Discharge claims 1 to 4 for a tiling; one verdict per obligation.
 
     A layout given by keyword is proved in place of the derived one, under the derived relabelling: this is how
-    the literals of a file are checked. Shapes and hardware bits must be those of the derived layout.
+    the literals of a file are checked. Shapes and hardware bits must be those of the derived layout. `names` are what
+    the verdicts call the three layouts.
 
     >>> from layoutgen.atoms import atom
     >>> from layoutgen.tiling import derive
     >>> all(verdict.holds for verdict in prove(derive(atom("m8n8k4"), 16, 16, (1, 1))))
     True
     """
-    accumulator = _checked("accumulator", accumulator, tiling.accumulator)
-    fragment_a = _checked("fragment_a", fragment_a, tiling.fragment_a)
-    fragment_b = _checked("fragment_b", fragment_b, tiling.fragment_b)
+    name, name_a, name_b = names
+    accumulator = _checked(name, accumulator, tiling.accumulator)
+    fragment_a = _checked(name_a, fragment_a, tiling.fragment_a)
+    fragment_b = _checked(name_b, fragment_b, tiling.fragment_b)
     grouped = accumulator.reshape(tiling.shape)
-    verdicts: list[Verdict] = [
-        bijective("accumulator", accumulator),
-        replicated("fragment_a", fragment_a),
-        replicated("fragment_b", fragment_b),
-    ]
-    for name, fragment, relabelling in (
-        ("fragment_a", fragment_a, tiling.relabel_a),
-        ("fragment_b", fragment_b, tiling.relabel_b),
-    ):
-        verdicts.append(broadcast(name, grouped, fragment, relabelling.shape))
-        verdicts.append(relabelled(name, relabelling.apply(fragment), grouped))
-    verdicts.append(holds_fragment(tiling.atom, "a", accumulator, fragment_a))
-    verdicts.append(holds_fragment(tiling.atom, "b", accumulator, fragment_b))
-    return tuple(verdicts)
+    return (
+        bijective(name, accumulator),
+        replicated(name_a, fragment_a),
+        replicated(name_b, fragment_b),
+        broadcast(name_a, grouped, fragment_a, tiling.relabel_a.shape),
+        relabelled(name_a, tiling.relabel_a.apply(fragment_a), grouped),
+        broadcast(name_b, grouped, fragment_b, tiling.relabel_b.shape),
+        relabelled(name_b, tiling.relabel_b.apply(fragment_b), grouped),
+        holds_fragment(name_a, tiling.atom, "a", accumulator, fragment_a),
+        holds_fragment(name_b, tiling.atom, "b", accumulator, fragment_b),
+    )
 
 
 def _checked(name: str, layout: LinearLayout | None, derived: LinearLayout) -> LinearLayout:

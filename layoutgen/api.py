@@ -1,0 +1,193 @@
+"""The Python interface: derive, prove, and kernels as values. Keyword arguments; what is left out comes from the profile."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layoutgen import tiling as tilings
+from layoutgen.atoms import Atom
+from layoutgen.atoms import atom as find_atom
+from layoutgen.emission import file_name, render, write_atomically
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.kernels.request import parse_warps
+from layoutgen.plan import Plan
+from layoutgen.profiles import DEFAULT, MatrixUnit, check_limits, load_profile, matrix_unit_flash_tile
+from layoutgen.proofs import Verdict
+from layoutgen.proofs import prove as prove_tiling
+from layoutgen.tiling import Tiling
+
+if TYPE_CHECKING:
+    from layoutgen.toolchain import Compiled
+
+Warps = str | tuple[int, int]
+
+
+@dataclass(frozen=True, repr=False)
+class Kernel:
+    """A requested kernel: its plan, its proofs and its source. Nothing is rendered before it is asked for."""
+
+    request: Request
+
+    @property
+    def plan(self) -> Plan:
+        return self.request.plan
+
+    @property
+    def proofs(self) -> tuple[Verdict, ...]:
+        return self.request.proofs
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the kernel file. Raises RefutedError when an obligation fails."""
+        return render(self.request)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the kernel whole or not at all; a folder gets it under its usual name. Returns the file's path."""
+        target = Path(path)
+        if target.is_dir():
+            target = target / file_name(self.request)
+        write_atomically(target, self.source)
+        return target
+
+    def compile(self, arch: str) -> Compiled:
+        """Compile for an architecture such as sm_70, without a GPU, specialised for the default launch."""
+        from layoutgen.toolchain import compile_kernel, read_kernel
+
+        with tempfile.TemporaryDirectory() as folder:
+            return compile_kernel(read_kernel(self.write(folder)), arch)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {file_name(self.request).removesuffix('.py')}: {len(self.proofs)} obligations>"
+
+
+def derive(
+    *,
+    block_m: int,
+    block_n: int,
+    warps: Warps = (1, 1),
+    atom: str | Atom | None = None,
+    arrangement: str | None = None,
+    profile: str = DEFAULT,
+) -> Tiling:
+    """Derive the layouts of a [block_m, block_n] accumulator; without an atom, that of the profile's matrix unit.
+
+    >>> derive(block_m=16, block_n=16).fragment_a.bases["lane"]
+    [[1, 0], [2, 0], [8, 0], [0, 0], [4, 0]]
+    """
+    chosen = atom if isinstance(atom, Atom) else find_atom(atom) if atom else unit_of(profile).atom
+    return tilings.derive(chosen, block_m, block_n, _warps(warps), arrangement)
+
+
+def prove(tiling: Tiling) -> tuple[Verdict, ...]:
+    """Discharge claims 1 to 4 for a tiling; one verdict per obligation.
+
+    >>> all(verdict.holds for verdict in prove(derive(block_m=64, block_n=32, warps="4x1")))
+    True
+    """
+    return prove_tiling(tiling)
+
+
+def attention(
+    *,
+    head_dim: int,
+    block_m: int | None = None,
+    block_n: int | None = None,
+    split: Sequence[int] | None = None,
+    bias: bool = False,
+    warps: Warps | None = None,
+    atom: str | None = None,
+    arrangement: str | None = None,
+    profile: str = DEFAULT,
+) -> Kernel:
+    """Return a flash attention forward kernel.
+
+    The tile and the atom come from the profile unless they are given. `warps` follow from block_m, one per row of
+    units; given, they must be these. Raises LayoutgenError on a request that cannot be built or held by the card.
+
+    >>> attention(head_dim=96)
+    <Kernel attention_d96_64x32: 32 obligations>
+    """
+    unit = unit_of(profile)
+    if block_m is None or block_n is None:
+        tile = matrix_unit_flash_tile(profile, head_dim)
+        largest = max((tile.head_dim_le for tile in unit.flash), default=0)
+        if tile is None and head_dim <= largest:
+            raise LayoutgenError(f"profile {profile}: has no attention tile; give block_m and block_n")
+        # A head dim beyond every tile is refused by the request itself, with the legal range.
+        tile = tile or next(iter(reversed(unit.flash)), None)
+        if tile is None:
+            raise LayoutgenError(f"profile {profile}: has no attention tile; give block_m and block_n")
+        block_m, block_n = block_m or tile.block_m, block_n or tile.block_n
+    request = AttentionRequest(
+        head_dim=head_dim,
+        atom=atom or unit.atom.name,
+        block_m=block_m,
+        block_n=block_n,
+        split=None if split is None else tuple(split),
+        bias=bias,
+        arrangement=arrangement,
+    )
+    if warps is not None and _warps(warps) != request.warps:
+        have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
+        raise LayoutgenError(f"warps {have}: attention has one warp per row of units; {block_m} rows take {want}")
+    check_limits(request, load_profile(profile))
+    return Kernel(request)
+
+
+def matmul(
+    *,
+    block_m: int | None = None,
+    block_n: int | None = None,
+    block_k: int | None = None,
+    warps: Warps | None = None,
+    b_order: str = "kn",
+    out_dtype: str | None = None,
+    atom: str | None = None,
+    arrangement: str | None = None,
+    profile: str = DEFAULT,
+) -> Kernel:
+    """Return a matrix product kernel. The tile, the warps and the atom come from the profile unless they are given.
+
+    >>> matmul(block_m=64, block_n=64, block_k=32)
+    <Kernel matmul_64x64x32: 11 obligations>
+    """
+    unit = unit_of(profile)
+    tile = next(iter(unit.matmul), None)
+    values = {"block_m": block_m, "block_n": block_n, "block_k": block_k, "warps": warps and _warps(warps)}
+    for name, value in values.items():
+        if value is None:
+            if tile is None:
+                raise LayoutgenError(f"profile {profile}: has no matmul tile; give {name}")
+            values[name] = getattr(tile, name)
+    request = MatmulRequest(
+        atom=atom or unit.atom.name, b_order=b_order, out_dtype=out_dtype, arrangement=arrangement, **values
+    )  # type: ignore[arg-type]
+    check_limits(request, load_profile(profile))
+    return Kernel(request)
+
+
+def default_set() -> tuple[Kernel, ...]:
+    """Return the kernels that are kept in generated/."""
+    return (
+        *(attention(head_dim=head_dim) for head_dim in (40, 64, 80, 96, 128)),
+        matmul(block_m=64, block_n=64, block_k=32),
+        matmul(block_m=128, block_n=128, block_k=32),
+    )
+
+
+def unit_of(profile: str) -> MatrixUnit:
+    """Return the matrix unit of a profile that must have one."""
+    unit = load_profile(profile).unit
+    if unit is None:
+        raise LayoutgenError(f"profile {profile}: has no matrix unit; keep the tl.dot kernel, or name a profile that has one")
+    return unit
+
+
+def _warps(warps: Warps) -> tuple[int, int]:
+    return parse_warps(warps) if isinstance(warps, str) else warps

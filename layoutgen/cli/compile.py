@@ -1,0 +1,50 @@
+"""layoutgen compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from layoutgen.cli.options import integers, json_option, print_json
+
+
+@click.command(name="compile")
+@click.argument("file")
+@click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
+@click.option("--shape", default=None, help="Launch to specialise for: B,H,Hkv,Tq,Tk,D or Z,M,N,K.")
+@click.option("--ptx", default=None, help="Keep the PTX in this file.")
+@click.option("--sass", default=None, help="Keep the disassembly in this file.")
+@click.option("--cubin", default=None, help="Keep the cubin in this file.")
+@json_option
+def compile_command(
+    file: str, arch: str, shape: str | None, ptx: str | None, sass: str | None, cubin: str | None, as_json: bool
+) -> None:
+    """Compile an emitted FILE for an architecture, without a GPU: registers, spills, shared memory, HMMA."""
+    from layoutgen.emission import check_writable, write_atomically
+    from layoutgen.toolchain import compile_kernel, read_kernel
+
+    outputs = {name: Path(path) for name, path in (("ptx", ptx), ("sass", sass), ("cubin", cubin)) if path}
+    for path in outputs.values():
+        check_writable(path)
+    kernel = read_kernel(file)
+    arrays = None
+    if shape is not None:
+        arrays = kernel.request.arrays(integers(shape, "shape"))
+    compiled = compile_kernel(kernel, arch, arrays)
+    for name, path in outputs.items():
+        content: str | bytes = getattr(compiled, name)
+        write_atomically(path, content)
+    result: dict[str, Any] = compiled.as_dict()
+    if as_json:
+        print_json(result)
+        return
+    click.echo(f"{compiled.kernel} for {compiled.arch}, Triton {compiled.triton}")
+    spilled = compiled.spill_stores + compiled.spill_loads
+    click.echo(f"  registers     {compiled.registers} a thread, {spilled} bytes spilled")
+    click.echo(f"  shared memory {compiled.shared_bytes} bytes a block of {compiled.num_warps} warps")
+    click.echo(f"  HMMA          {compiled.hmma} instructions (STEPs)")
+    click.echo(f"  parameters    {len(compiled.params)}: {' '.join(p.type for p in compiled.params)}")
+    for name, path in outputs.items():
+        click.echo(f"  {name:<13} {path}")

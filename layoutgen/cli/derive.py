@@ -1,0 +1,63 @@
+"""layoutgen derive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from layoutgen.cli.options import derive_tiling, json_option, print_json, tiling_options
+
+if TYPE_CHECKING:
+    from layoutgen.tiling import Tiling
+
+
+@click.command()
+@tiling_options
+@json_option
+@click.option("--latex", is_flag=True, help="Print the layouts as equations over bits.")
+@click.option("--gluon", is_flag=True, help="Print Gluon literals.")
+def derive(as_json: bool, latex: bool, gluon: bool, **options: Any) -> None:
+    """The layouts of a block: accumulator, fragments, relabelling."""
+    tiling: Tiling = derive_tiling(**options)
+    layouts = {"accumulator": tiling.grouped, "fragment_a": tiling.fragment_a, "fragment_b": tiling.fragment_b}
+    if as_json:
+        print_json({name: {**layout.bases, "shape": list(layout.shape)} for name, layout in layouts.items()})
+    elif latex:
+        click.echo(_latex(tiling))
+    elif gluon:
+        click.echo(_gluon(tiling))
+    else:
+        shape = "x".join(map(str, tiling.unit.shape))
+        click.echo(f"{tiling.atom}, units of {shape} ({tiling.unit.arrangement}), {tiling.instructions} instructions a k-step")
+        for name, layout in layouts.items():
+            click.echo(f"{name} {layout}")
+        for name, relabelling in (("fragment_a", tiling.relabel_a), ("fragment_b", tiling.relabel_b)):
+            steps = f"reshape {list(relabelling.split)}, permute {list(relabelling.order)}, reshape {list(relabelling.shape)}"
+            click.echo(f"{name} becomes a broadcast operand by: {steps}")
+
+
+def _latex(tiling: Tiling) -> str:
+    import sympy
+
+    from layoutgen.algebra.symbolic import expressions
+    from layoutgen.tiling.tile import hardware_order
+
+    names = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
+    bits = tuple(f"{name[:-1]}_{name[-1]}" if name[-1].isdigit() else name for dim in ("register", "lane", "warp") for name in names[dim])
+    lines = []
+    for title, layout, letters in (
+        ("accumulator", tiling.accumulator, "mn"),
+        ("fragment_a", tiling.fragment_a, "mk"),
+        ("fragment_b", tiling.fragment_b, "nk"),
+    ):
+        lines.append(f"% {title}")
+        for letter, values in zip(letters, expressions(layout, bits).values(), strict=True):
+            lines += [f"{letter}_{{{i}}} &= {sympy.latex(value)} \\\\" for i, value in enumerate(values)]
+    return "\\begin{align*}\n" + "\n".join(lines) + "\n\\end{align*}"
+
+
+def _gluon(tiling: Tiling) -> str:
+    from layoutgen.emission.render import layout_literals
+
+    return layout_literals(tiling)

@@ -1,0 +1,144 @@
+"""layoutgen emit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from layoutgen.cli.options import integers, json_option, print_json, profile_option
+
+if TYPE_CHECKING:
+    from layoutgen.api import Kernel
+
+COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
+BY_FAMILY = {
+    "attention": COMMON | {"head_dim", "split", "bias"},
+    "matmul": COMMON | {"block_k", "b_order", "out_dtype"},
+    "all": set(),
+}
+"""Family -> the options that describe its requests. `all` is the default set, as kept in generated/."""
+
+
+@click.command()
+@click.argument("family", required=False, type=click.Choice(list(BY_FAMILY)))
+@click.option("-o", "--output", default=None, help="File or folder to write to.  [default: standard output]")
+@click.option("--list", "as_list", is_flag=True, help="List the default set.")
+@click.option("--check", is_flag=True, help="Fail when the default set in the folder (-o, else generated) has drifted.")
+@click.option("--diff", is_flag=True, help="As --check, and show the difference.")
+@click.option("--head-dim", type=int, help="attention: head dim, 16 to 256.")
+@click.option("--split", help="attention: parts of the head dim, for example 64,32.")
+@click.option("--bias/--no-bias", default=None, help="attention: add a bias to the scores.")
+@click.option("--block-m", type=int, help="Rows of a block.")
+@click.option("--block-n", type=int, help="Columns of a block; attention: keys.")
+@click.option("--block-k", type=int, help="matmul: depth of a K tile.")
+@click.option("--warps", help="Warps along rows x along columns, for example 2x2.")
+@click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
+@click.option("--out-dtype", help="matmul: dtype of C, float16 or float32.")
+@click.option("--atom", help="Name of the instruction.  [default: the profile's]")
+@click.option("--arrangement", help="Places of the free lane bits, for example m3,n3.")
+@profile_option
+@json_option
+@click.pass_context
+def emit(
+    context: click.Context,
+    family: str | None,
+    output: str | None,
+    as_list: bool,
+    check: bool,
+    diff: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write kernels: `attention`, `matmul`, or `all` of the default set."""
+    from layoutgen.errors import LayoutgenError
+
+    modes = [name for name, chosen in (("--list", as_list), ("--check", check), ("--diff", diff)) if chosen]
+    if len(modes) + (family is not None) != 1:
+        raise LayoutgenError("emit: name one of attention, matmul, all, --list, --check and --diff")
+    given = {name: value for name, value in options.items() if value is not None}
+    allowed = BY_FAMILY[family] if family else set()
+    for name in given:
+        if name not in allowed:
+            takers = [key for key, names in BY_FAMILY.items() if name in names]
+            raise LayoutgenError(f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}; {' and '.join(takers)} do")
+    if check or diff:
+        context.exit(_check(Path(output or "generated"), diff, as_json))
+    if as_list:
+        _list(as_json)
+        return
+    kernels = _kernels(str(family), given)
+    _write(kernels, output, as_json)
+
+
+def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
+    from layoutgen import api
+    from layoutgen.errors import LayoutgenError
+
+    if family == "all":
+        return api.default_set()
+    if family == "matmul":
+        return (api.matmul(**given),)
+    if "head_dim" not in given:
+        raise LayoutgenError("emit attention: --head-dim is needed, for example --head-dim 96")
+    if "split" in given:
+        given["split"] = integers(given["split"], "split")
+    return (api.attention(**given),)
+
+
+def _write(kernels: tuple[Kernel, ...], output: str | None, as_json: bool) -> None:
+    from layoutgen.emission import describe
+    from layoutgen.errors import LayoutgenError
+
+    if output is None:
+        if len(kernels) > 1:
+            raise LayoutgenError("emit all: name a folder, for example -o generated")
+        if as_json:
+            print_json(describe(kernels[0].request))
+        else:
+            click.echo(kernels[0].source, nl=False)
+        return
+    if len(kernels) > 1 and not Path(output).is_dir():
+        raise LayoutgenError(f"emit all: {output} is not a folder; name one that exists")
+    written = []
+    for kernel in kernels:
+        path = kernel.write(output)
+        written.append({"path": str(path), **describe(kernel.request)})
+        if not as_json:
+            click.echo(f"{path}: {len(kernel.proofs)} obligations proved, {len(kernel.source.splitlines())} lines")
+    if as_json:
+        print_json(written)
+
+
+def _list(as_json: bool) -> None:
+    from layoutgen import api
+    from layoutgen.emission import describe
+
+    kernels = api.default_set()
+    if as_json:
+        print_json([describe(kernel.request) for kernel in kernels])
+        return
+    for kernel in kernels:
+        entry = describe(kernel.request)
+        click.echo(f"{entry['file']:<28} {entry['command']}")
+
+
+def _check(folder: Path, diff: bool, as_json: bool) -> int:
+    from layoutgen import api
+    from layoutgen.emission import drift
+    from layoutgen.errors import LayoutgenError
+
+    if not folder.is_dir():
+        raise LayoutgenError(f"emit --check: {folder} is not a folder; name the one that holds the default set with -o")
+    kernels = api.default_set()
+    drifted = drift(folder, [kernel.request for kernel in kernels])
+    if as_json:
+        print_json({"drifted": sorted(drifted), "checked": len(kernels)})
+    else:
+        for name, text in drifted.items():
+            click.echo(text if diff else f"drifted: {name}", nl=not diff)
+        click.echo(f"{len(kernels)} kernels checked in {folder}, {len(drifted)} drifted")
+        if drifted:
+            click.echo(f"layoutgen emit all -o {folder} writes the default set again")
+    return 1 if drifted else 0

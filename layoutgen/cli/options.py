@@ -1,0 +1,75 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+def json_option(function: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def profile_option(function: Command) -> Command:
+    return click.option(
+        "--profile", default=None, help="Hardware profile: a name or a .yml file.  [default: volta]"
+    )(function)
+
+
+def tiling_options(function: Command) -> Command:
+    """The options of derive: what to tile, and how."""
+    for option in reversed(
+        [
+            click.option("--atom", default=None, help="Name of the instruction.  [default: the profile's]"),
+            profile_option,
+            click.option("--block-m", type=int, default=None, help="Rows of the accumulator."),
+            click.option("--block-n", type=int, default=None, help="Columns of the accumulator."),
+            click.option("--warps", default="1x1", show_default=True, help="Warps along rows x along columns."),
+            click.option("--arrangement", default=None, help="Places of the free lane bits, for example m3,n3."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def derive_tiling(
+    atom: str | None,
+    profile: str | None,
+    block_m: int | None,
+    block_n: int | None,
+    warps: str,
+    arrangement: str | None,
+) -> Any:
+    """Return the tiling that the options of derive ask for."""
+    from layoutgen import api
+    from layoutgen.errors import LayoutgenError
+    from layoutgen.profiles import DEFAULT
+
+    if block_m is None or block_n is None:
+        raise LayoutgenError("derive: --block-m and --block-n are needed, for example --block-m 64 --block-n 32")
+    return api.derive(
+        atom=atom, profile=profile or DEFAULT, block_m=block_m, block_n=block_n, warps=warps, arrangement=arrangement
+    )
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def integers(text: str, what: str) -> tuple[int, ...]:
+    """Read a comma-separated list of non-negative integers.
+
+    >>> integers("64,32", "split")
+    (64, 32)
+    """
+    from layoutgen.errors import LayoutgenError
+
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise LayoutgenError(f"{what} {text!r}: must be a comma-separated list of integers, for example 64,32")
+    return tuple(int(part) for part in parts)

@@ -1,0 +1,54 @@
+"""layoutgen prove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from layoutgen.cli.options import derive_tiling, json_option, print_json, tiling_options
+
+if TYPE_CHECKING:
+    from layoutgen.proofs import Verdict
+
+
+@click.command()
+@click.argument("file", required=False)
+@tiling_options
+@json_option
+@click.pass_context
+def prove(context: click.Context, file: str | None, as_json: bool, **options: Any) -> None:
+    """Discharge the obligations of an emitted FILE, as its literals stand, or of the tiling that the options describe."""
+    from layoutgen.errors import LayoutgenError
+
+    edited = False
+    if file is None:
+        from layoutgen.proofs import prove as prove_tiling
+
+        verdicts: Sequence[Verdict] = prove_tiling(derive_tiling(**options))
+    else:
+        given = [name for name in options if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE]
+        if given:
+            raise LayoutgenError(f"prove {file}: takes no --{given[0].replace('_', '-')}; the file carries its request")
+        from layoutgen.emission import render
+        from layoutgen.emission.readback import prove_source
+        from layoutgen.toolchain import read_kernel
+
+        kernel = read_kernel(file)
+        verdicts = prove_source(kernel.path, kernel.source, kernel.request)
+        edited = kernel.source != render(kernel.request)
+    _report(verdicts, edited, as_json)
+    context.exit(0 if all(verdict.holds for verdict in verdicts) else 1)
+
+
+def _report(verdicts: Sequence[Verdict], edited: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"proved": all(verdict.holds for verdict in verdicts), "edited": edited, "verdicts": [v.as_dict() for v in verdicts]})
+        return
+    for verdict in verdicts:
+        click.echo(str(verdict))
+    refuted = sum(not verdict.holds for verdict in verdicts)
+    click.echo(f"{len(verdicts) - refuted} of {len(verdicts)} obligations proved")
+    if edited:
+        click.echo("note: the file is not what its request emits; only its layouts were proved, not the code around them")

@@ -1,0 +1,79 @@
+"""Reading an emitted file back: its layout literals, proved in place of the derived ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from layoutgen.algebra import Blocked, LinearLayout
+from layoutgen.emission.context import context
+from layoutgen.emission.views import FIELDS, LayoutView
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.proofs import Verdict, prove
+from layoutgen.proofs.claims import relabelled
+from layoutgen.proofs.staging import staged
+
+
+def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
+    """Return the layouts that an emitted file defines at its top level, by name. Executes nothing."""
+    found: dict[str, LinearLayout | Blocked] = {}
+    for node in ast.parse(source).body:
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)):
+            continue
+        name, call = node.target.id, node.value
+        kind = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        try:
+            if kind == "DistributedLinearLayout":
+                fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+                bases = {dim: fields[field] for dim, field in FIELDS.items()}
+                found[name] = LinearLayout.from_bases(bases, fields["shape"])
+            elif kind == "BlockedLayout":
+                found[name] = Blocked(*(tuple(ast.literal_eval(argument)) for argument in call.args))
+        except (ValueError, KeyError, TypeError) as error:
+            raise LayoutgenError(f"{path}: {name} is not a layout literal: {error!r}") from error
+    return found
+
+
+def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ...]:
+    """Discharge every obligation of a request for the literals that a file really has.
+
+    Raises LayoutgenError when a layout that the kernel needs is missing or has another shape.
+    """
+    literals = read_literals(path, source)
+
+    def linear(view: LayoutView) -> LinearLayout:
+        return _typed(literals, view.name, LinearLayout, path)
+
+    values = context(request)
+    verdicts: list[Verdict] = []
+    for view, tiling in zip(values["tilings"], request.tilings.values(), strict=True):
+        matrix, grouped = linear(view.matrix), linear(view.accumulator)
+        verdicts += prove(
+            tiling,
+            accumulator=matrix,
+            fragment_a=linear(view.fragment_a),
+            fragment_b=linear(view.fragment_b),
+            names=(view.matrix.name, view.fragment_a.name, view.fragment_b.name),
+        )
+        # The kernel converts between the two shapes and claims that this is trivial.
+        verdicts.append(relabelled(f"{view.matrix.name} as {view.accumulator.name}", matrix.reshape(tiling.shape), grouped))
+    for name, staging in values["stagings"].items():
+        blocked = _typed(literals, name, Blocked, path)
+        verdicts.append(staged(name, staging.into_buffer(blocked.layout(staging.shape)), staging.element_bytes))
+    if isinstance(request, AttentionRequest):
+        scores = linear(values["scores"].matrix)
+        verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))
+    return tuple(verdicts)
+
+
+T = TypeVar("T")
+
+
+def _typed(literals: Mapping[str, LinearLayout | Blocked], name: str, kind: type[T], path: Path) -> T:
+    layout = literals.get(name)
+    if not isinstance(layout, kind):
+        raise LayoutgenError(f"{path}: has no layout {name}; emit the file again")
+    return layout
