@@ -30,6 +30,8 @@ class Compiled:
     """A kernel compiled for one architecture and specialised for one launch.
 
     `shared_bytes` is per block, `registers` per thread; `hmma` counts the HMMA instructions of the whole kernel.
+    `grid` and `arguments` are the launch that it is specialised for: name and value of every argument that is still
+    a parameter, in order; the hidden parameters follow them.
     """
 
     arch: str
@@ -43,6 +45,8 @@ class Compiled:
     num_warps: int
     hmma: int
     params: tuple[Parameter, ...]
+    grid: tuple[int, int, int]
+    arguments: tuple[tuple[str, Any], ...]
     ptx: str
     sass: str
     cubin: bytes
@@ -76,7 +80,7 @@ def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | No
     module = file.load()
     function = getattr(module, file.kernel)
     request = file.request
-    _, arguments = module.launch_arguments(**(arrays or request.arrays(request.default_shape)), **scalars)
+    grid, arguments = module.launch_arguments(**(arrays or request.arrays(request.default_shape)), **scalars)
     target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
     backend = make_backend(target)
     bind = create_function_from_signature(function.signature, function.params, backend)
@@ -107,6 +111,8 @@ def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | No
         num_warps=compiled.metadata.num_warps,
         hmma=opcodes(sass)["HMMA"],
         params=entry_parameters(ptx, file.kernel),
+        grid=grid,
+        arguments=tuple((name, value) for name, value in bound.items() if signature[name] != "constexpr"),
         ptx=ptx,
         sass=sass,
         cubin=cubin,
