@@ -1,4 +1,7 @@
-"""The Python interface: derive, prove, and kernels as values. Keyword arguments; what is left out comes from the profile."""
+"""The Python interface: derive, prove, and kernels as values.
+
+Keyword arguments everywhere; what is left out comes from the profile.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +188,9 @@ def unit_of(profile: str) -> MatrixUnit:
     """Return the matrix unit of a profile that must have one."""
     unit = load_profile(profile).unit
     if unit is None:
-        raise LayoutgenError(f"profile {profile}: has no matrix unit; keep the tl.dot kernel, or name a profile that has one")
+        raise LayoutgenError(
+            f"profile {profile}: has no matrix unit; keep the tl.dot kernel, or name a profile that has one"
+        )
     return unit
 
 

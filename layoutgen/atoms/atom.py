@@ -83,7 +83,9 @@ class Atom:
         for operand, expected in (("a", ("m", "k")), ("b", ("n", "k")), ("accumulator", ("m", "n"))):
             fragment = self.fragment(operand)
             if fragment.coordinates != expected:
-                raise LayoutgenError(f"atom {self.name}: {operand} has coordinates {fragment.coordinates}, not {expected}")
+                raise LayoutgenError(
+                    f"atom {self.name}: {operand} has coordinates {fragment.coordinates}, not {expected}"
+                )
             known = {*self.lane_names, *fragment.register_names}
             for coordinate in expected:
                 formula = fragment.formula(coordinate)
@@ -100,9 +102,13 @@ class Atom:
                     )
             table = self.table(operand)
             if not table.is_surjective:
-                raise LayoutgenError(f"atom {self.name}: {operand} reaches 2^{table.rank} of its {table.codomain.size} elements")
+                raise LayoutgenError(
+                    f"atom {self.name}: {operand} reaches 2^{table.rank} of its {table.codomain.size} elements"
+                )
         if self.a.dtype != self.b.dtype:
-            raise LayoutgenError(f"atom {self.name}: operands of {self.a.dtype} and {self.b.dtype}; both must be the same")
+            raise LayoutgenError(
+                f"atom {self.name}: operands of {self.a.dtype} and {self.b.dtype}; both must be the same"
+            )
         if len(self.table("accumulator").kernel) != len(self.free_lane_bits):
             raise LayoutgenError(f"atom {self.name}: an accumulator element has more than one owner")
 

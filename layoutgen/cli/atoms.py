@@ -43,7 +43,9 @@ def atoms(as_json: bool) -> None:
     for atom in CATALOGUE:
         click.echo(f"{atom.alias}  {atom.name}  native on {', '.join(atom.native)}")
         click.echo(f"  {atom.instruction}")
-        click.echo(f"  lane bits {atom.lane}; free: {' '.join(atom.free_lane_bits) or 'none'}; arrangement {atom.arrangement}")
+        click.echo(
+            f"  lane bits {atom.lane}; free: {' '.join(atom.free_lane_bits) or 'none'}; arrangement {atom.arrangement}"
+        )
         for operand in ("a", "b", "accumulator"):
             fragment = atom.fragment(operand)
             rows = ", ".join(f"{coordinate} = ({bits})" for coordinate, bits in fragment.rows)

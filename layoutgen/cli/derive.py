@@ -29,7 +29,9 @@ def derive(as_json: bool, latex: bool, gluon: bool, **options: Any) -> None:
         click.echo(_gluon(tiling))
     else:
         shape = "x".join(map(str, tiling.unit.shape))
-        click.echo(f"{tiling.atom}, units of {shape} ({tiling.unit.arrangement}), {tiling.instructions} instructions a k-step")
+        click.echo(
+            f"{tiling.atom}, units of {shape} ({tiling.unit.arrangement}), {tiling.instructions} instructions a k-step"
+        )
         for name, layout in layouts.items():
             click.echo(f"{name} {layout}")
         for name, relabelling in (("fragment_a", tiling.relabel_a), ("fragment_b", tiling.relabel_b)):
@@ -44,7 +46,11 @@ def _latex(tiling: Tiling) -> str:
     from layoutgen.tiling.tile import hardware_order
 
     names = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
-    bits = tuple(f"{name[:-1]}_{name[-1]}" if name[-1].isdigit() else name for dim in ("register", "lane", "warp") for name in names[dim])
+    bits = tuple(
+        f"{name[:-1]}_{name[-1]}" if name[-1].isdigit() else name
+        for dim in ("register", "lane", "warp")
+        for name in names[dim]
+    )
     lines = []
     for title, layout, letters in (
         ("accumulator", tiling.accumulator, "mn"),

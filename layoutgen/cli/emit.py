@@ -62,7 +62,9 @@ def emit(
     for name in given:
         if name not in allowed:
             takers = [key for key, names in BY_FAMILY.items() if name in names]
-            raise LayoutgenError(f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}; {' and '.join(takers)} do")
+            raise LayoutgenError(
+                f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}; {' and '.join(takers)} do"
+            )
     if check or diff:
         context.exit(_check(Path(output or "generated"), diff, as_json))
     if as_list:

@@ -16,9 +16,9 @@ def json_option(function: Command) -> Command:
 
 
 def profile_option(function: Command) -> Command:
-    return click.option(
-        "--profile", default=None, help="Hardware profile: a name or a .yml file.  [default: volta]"
-    )(function)
+    return click.option("--profile", default=None, help="Hardware profile: a name or a .yml file.  [default: volta]")(
+        function
+    )
 
 
 def tiling_options(function: Command) -> Command:

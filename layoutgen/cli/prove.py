@@ -28,7 +28,9 @@ def prove(context: click.Context, file: str | None, as_json: bool, **options: An
 
         verdicts: Sequence[Verdict] = prove_tiling(derive_tiling(**options))
     else:
-        given = [name for name in options if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE]
+        given = [
+            name for name in options if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        ]
         if given:
             raise LayoutgenError(f"prove {file}: takes no --{given[0].replace('_', '-')}; the file carries its request")
         from layoutgen.emission import render
@@ -44,11 +46,19 @@ def prove(context: click.Context, file: str | None, as_json: bool, **options: An
 
 def _report(verdicts: Sequence[Verdict], edited: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"proved": all(verdict.holds for verdict in verdicts), "edited": edited, "verdicts": [v.as_dict() for v in verdicts]})
+        print_json(
+            {
+                "proved": all(verdict.holds for verdict in verdicts),
+                "edited": edited,
+                "verdicts": [v.as_dict() for v in verdicts],
+            }
+        )
         return
     for verdict in verdicts:
         click.echo(str(verdict))
     refuted = sum(not verdict.holds for verdict in verdicts)
     click.echo(f"{len(verdicts) - refuted} of {len(verdicts)} obligations proved")
     if edited:
-        click.echo("note: the file is not what its request emits; only its layouts were proved, not the code around them")
+        click.echo(
+            "note: the file is not what its request emits; only its layouts were proved, not the code around them"
+        )

@@ -63,8 +63,11 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
         "tilings": [scores, *outputs.values()],
         "scores": scores,
-        "stagings": {getattr(part, kind).name: request.stagings[f"{kind}{index}"]
-                     for index, part in enumerate(parts) for kind in ("query", "key", "value")},
+        "stagings": {
+            getattr(part, kind).name: request.stagings[f"{kind}{index}"]
+            for index, part in enumerate(parts)
+            for kind in ("query", "key", "value")
+        },
         "parts": parts,
         "weights": staging_view("P", request.weights),
         "mma": mma_view(unit.atom),

@@ -88,7 +88,9 @@ def drift(folder: Path, requests: Sequence[Request]) -> dict[str, str]:
         want = render(request)
         if have != want:
             found[name] = "".join(
-                difflib.unified_diff(have.splitlines(True), want.splitlines(True), f"{name} (on disk)", f"{name} (emitted)")
+                difflib.unified_diff(
+                    have.splitlines(True), want.splitlines(True), f"{name} (on disk)", f"{name} (emitted)"
+                )
             )
     for path in sorted(folder.glob("*.py")):
         if path.name not in wanted and path.name != "__init__.py":

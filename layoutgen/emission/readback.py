@@ -21,7 +21,9 @@ def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
     """Return the layouts that an emitted file defines at its top level, by name. Executes nothing."""
     found: dict[str, LinearLayout | Blocked] = {}
     for node in ast.parse(source).body:
-        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)):
+        if not (
+            isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)
+        ):
             continue
         name, call = node.target.id, node.value
         kind = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -59,7 +61,9 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
             names=(view.matrix.name, view.fragment_a.name, view.fragment_b.name),
         )
         # The kernel converts between the two shapes and claims that this is trivial.
-        verdicts.append(relabelled(f"{view.matrix.name} as {view.accumulator.name}", matrix.reshape(tiling.shape), grouped))
+        verdicts.append(
+            relabelled(f"{view.matrix.name} as {view.accumulator.name}", matrix.reshape(tiling.shape), grouped)
+        )
     for name, staging in values["stagings"].items():
         blocked = _typed(literals, name, Blocked, path)
         verdicts.append(staged(name, staging.into_buffer(blocked.layout(staging.shape)), staging.element_bytes))

@@ -129,8 +129,7 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
             (
                 field,
                 tuple(
-                    (str(basis), comment)
-                    for basis, (_, comment) in zip(tiling.grouped.bases[dim], rows, strict=True)
+                    (str(basis), comment) for basis, (_, comment) in zip(tiling.grouped.bases[dim], rows, strict=True)
                 ),
             )
             for (field, rows), dim in zip(matrix.fields, tiling.grouped.bases, strict=True)

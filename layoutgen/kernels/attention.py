@@ -53,7 +53,9 @@ def check_split(split: tuple[int, ...], head_dim: int) -> None:
     text = ",".join(map(str, split))
     if not 1 <= len(split) <= 2:
         count = {0: "no parts", 3: "three parts"}.get(len(split), f"{len(split)} parts")
-        raise LayoutgenError(f"split {text} has {count}; at most two are allowed: head dim {head_dim} is covered by {cover}")
+        raise LayoutgenError(
+            f"split {text} has {count}; at most two are allowed: head dim {head_dim} is covered by {cover}"
+        )
     for part in split:
         if not is_power_of_two(part) or not MIN_HEAD_DIM <= part <= MAX_HEAD_DIM:
             raise LayoutgenError(
@@ -63,7 +65,9 @@ def check_split(split: tuple[int, ...], head_dim: int) -> None:
     if sum(split) < head_dim:
         raise LayoutgenError(f"split {text} covers {sum(split)} of head dim {head_dim}, which is covered by {cover}")
     if sum(split[:-1]) >= head_dim:
-        raise LayoutgenError(f"split {text}: part {split[-1]} lies beyond head dim {head_dim}, which is covered by {cover}")
+        raise LayoutgenError(
+            f"split {text}: part {split[-1]} lies beyond head dim {head_dim}, which is covered by {cover}"
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,9 @@ class AttentionRequest:
         for tiling in self.tilings.values():
             verdicts.extend(prove(tiling))
         verdicts.extend(staged(name, staging.stored, self.element_bytes) for name, staging in self.stagings.items())
-        verdicts.append(staged("weights", self.weights.into_buffer(self.tilings["scores"].accumulator), self.element_bytes))
+        verdicts.append(
+            staged("weights", self.weights.into_buffer(self.tilings["scores"].accumulator), self.element_bytes)
+        )
         return tuple(verdicts)
 
     @cached_property
@@ -198,7 +204,12 @@ class AttentionRequest:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the request as plain data, block sizes as numbers."""
-        return {"kernel": self.family, **asdict(self), "split": list(self.parts), "warps": "x".join(map(str, self.warps))}
+        return {
+            "kernel": self.family,
+            **asdict(self),
+            "split": list(self.parts),
+            "warps": "x".join(map(str, self.warps)),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AttentionRequest:

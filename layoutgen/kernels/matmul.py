@@ -93,7 +93,10 @@ class MatmulRequest:
 
     @cached_property
     def proofs(self) -> tuple[Verdict, ...]:
-        return (*prove(self.tiling), *(staged(name, staging.stored, self.element_bytes) for name, staging in self.stagings.items()))
+        return (
+            *prove(self.tiling),
+            *(staged(name, staging.stored, self.element_bytes) for name, staging in self.stagings.items()),
+        )
 
     @cached_property
     def plan(self) -> Plan:

@@ -149,5 +149,6 @@ class Plan:
 
 
 def _fields(value: Tile | Move) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in ("name", "source", "target")}
-
+    return {
+        name: getattr(value, name) for name in value.__dataclass_fields__ if name not in ("name", "source", "target")
+    }

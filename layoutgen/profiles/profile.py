@@ -87,7 +87,9 @@ def load_profile(name: str) -> Profile:
     """
     path = Path(name) if name.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{name}.yml"), None)
     if path is None:
-        raise LayoutgenError(f"profile {name}: unknown; known are {', '.join(profile_names())}, or the path of a .yml file")
+        raise LayoutgenError(
+            f"profile {name}: unknown; known are {', '.join(profile_names())}, or the path of a .yml file"
+        )
     import yaml
 
     try:

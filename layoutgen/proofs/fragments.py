@@ -37,8 +37,8 @@ def _by_instruction(layout: LinearLayout, pack: int) -> _Table:
     images = layout.table()
     registers = 1 << layout.domain.bits_of("register")
     warps = len(images) // (registers * LANES)
-    grid = images.reshape(warps, LANES, registers // pack, pack)
-    grid = grid.transpose(0, 2, 3, 1).reshape(-1, pack, LANES)
+    by_warp = images.reshape(warps, LANES, registers // pack, pack)
+    grid = by_warp.transpose(0, 2, 3, 1).reshape(-1, pack, LANES)
     low = layout.codomain.dims[1][1]
     return _Table(grid >> low, grid & (1 << low) - 1)
 
@@ -64,9 +64,7 @@ def _index(layout: LinearLayout, pack: int, instruction: int, register: int, lan
     return (warp * LANES + lane) * registers + chunk * pack + register
 
 
-def holds_fragment(
-    name: str, atom: Atom, operand: str, accumulator: LinearLayout, fragment: LinearLayout
-) -> Verdict:
+def holds_fragment(name: str, atom: Atom, operand: str, accumulator: LinearLayout, fragment: LinearLayout) -> Verdict:
     """Check operand a or b of a block, called `name`, against the atom's table.
 
     `accumulator` is [block_m, block_n], `fragment` the operand's layout as it is loaded, [block_m or block_n, k].
@@ -96,8 +94,8 @@ def holds_fragment(
             obligation,
             "exhaustive",
             bases(accumulator, index),
-            f"the accumulator of {hardware(accumulator, index)} is in {side} {tensor_axis[at]}, but the instruction puts "
-            f"it into the {side} of an accumulator that is in {side} {again[at]}",
+            f"the accumulator of {hardware(accumulator, index)} is in {side} {tensor_axis[at]}, but the instruction "
+            f"puts it into the {side} of an accumulator that is in {side} {again[at]}",
         )
 
     held = _by_instruction(fragment, pack)

@@ -45,7 +45,9 @@ def selected_bits(coordinate_map: LinearLayout) -> tuple[int | None, ...]:
         if column == 0:
             selected.append(None)
         elif column & (column - 1):
-            raise LayoutgenError(f"relabelling: accumulator bit {name} feeds several operand bits; no reshape does that")
+            raise LayoutgenError(
+                f"relabelling: accumulator bit {name} feeds several operand bits; no reshape does that"
+            )
         elif column.bit_length() - 1 in selected:
             raise LayoutgenError(
                 f"relabelling: accumulator bit {name} feeds operand bit "

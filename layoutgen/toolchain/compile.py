@@ -53,7 +53,17 @@ class Compiled:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a program could want, the texts excepted."""
-        names = ("arch", "triton", "request", "registers", "spill_stores", "spill_loads", "shared_bytes", "num_warps", "hmma")
+        names = (
+            "arch",
+            "triton",
+            "request",
+            "registers",
+            "spill_stores",
+            "spill_loads",
+            "shared_bytes",
+            "num_warps",
+            "hmma",
+        )
         return {name: getattr(self, name) for name in names} | {"params": [vars(p) for p in self.params]}
 
     def __repr__(self) -> str:

@@ -63,7 +63,9 @@ def read_kernel(path: Path | str) -> KernelFile:
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
     except OSError as error:
-        raise LayoutgenError(f"{path}: {(error.strerror or str(error)).lower()}; name an emitted kernel file") from error
+        raise LayoutgenError(
+            f"{path}: {(error.strerror or str(error)).lower()}; name an emitted kernel file"
+        ) from error
     except (SyntaxError, ValueError) as error:
         raise LayoutgenError(f"{path}: not a Python file: {error}; name an emitted kernel file") from error
     data: dict[str, Any] = {}
