@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention.py.jinja (dc668815983a).
+Emitted by layoutgen 0.1.0 from template attention.py.jinja (8ed714030fbf).
 Do not edit; regenerate it with
 
     layoutgen emit attention --head-dim 40 --split 32,16 --block-m 64 --block-n 32 --atom m8n8k4
@@ -364,7 +364,8 @@ BUFFER: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, 
 def mma(accumulator, a, b):
     """accumulator += a @ b for one k-step; register r of all three goes to the instruction together."""
     return gl.inline_asm_elementwise(
-        asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
+        asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
+        "{$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
         constraints="=f,=f,=f,=f,=f,=f,=f,=f,r,r,r,r,r,r,r,r,0,1,2,3,4,5,6,7",
         args=[a, b, accumulator],
         dtype=gl.float32,
@@ -375,44 +376,86 @@ def mma(accumulator, a, b):
 
 @gluon.jit
 def operand_a_s(fragment):
-    """Relabel a fragment: each row and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([16, 2, 2, 2, 2]).permute([0, 3, 2, 1, 4]).reshape([4, 2, 8, 1, 1, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([16, 2, 2, 2, 2])
+    fragment = fragment.permute([0, 3, 2, 1, 4])
+    fragment = fragment.reshape([4, 2, 8, 1, 1, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_S, assert_trivial=True)
 
 
 @gluon.jit
 def operand_b_s(fragment):
-    """Relabel a fragment: each column and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([4, 2, 2, 2, 2, 2]).permute([1, 4, 3, 0, 2, 5]).reshape([1, 1, 8, 2, 2, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([4, 2, 2, 2, 2, 2])
+    fragment = fragment.permute([1, 4, 3, 0, 2, 5])
+    fragment = fragment.reshape([1, 1, 8, 2, 2, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_S, assert_trivial=True)
 
 
 @gluon.jit
+def to_matrix_s(accumulator):
+    """The accumulator as a matrix. Moves no data."""
+    return gl.convert_layout(accumulator.reshape([64, 32]), MATRIX_S, assert_trivial=True)
+
+
+@gluon.jit
 def operand_a_o32(fragment):
-    """Relabel a fragment: each row and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([16, 2, 2, 2, 2]).permute([0, 3, 2, 1, 4]).reshape([4, 2, 8, 1, 1, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([16, 2, 2, 2, 2])
+    fragment = fragment.permute([0, 3, 2, 1, 4])
+    fragment = fragment.reshape([4, 2, 8, 1, 1, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_O32, assert_trivial=True)
 
 
 @gluon.jit
 def operand_b_o32(fragment):
-    """Relabel a fragment: each column and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([4, 2, 2, 2, 2, 2]).permute([1, 4, 3, 0, 2, 5]).reshape([1, 1, 8, 2, 2, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([4, 2, 2, 2, 2, 2])
+    fragment = fragment.permute([1, 4, 3, 0, 2, 5])
+    fragment = fragment.reshape([1, 1, 8, 2, 2, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_O32, assert_trivial=True)
 
 
 @gluon.jit
+def to_matrix_o32(accumulator):
+    """The accumulator as a matrix. Moves no data."""
+    return gl.convert_layout(accumulator.reshape([64, 32]), MATRIX_O32, assert_trivial=True)
+
+
+@gluon.jit
 def operand_a_o16(fragment):
-    """Relabel a fragment: each row and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([16, 2, 2, 2, 2]).permute([0, 3, 2, 1, 4]).reshape([4, 2, 8, 1, 1, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([16, 2, 2, 2, 2])
+    fragment = fragment.permute([0, 3, 2, 1, 4])
+    fragment = fragment.reshape([4, 2, 8, 1, 1, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_O16, assert_trivial=True)
 
 
 @gluon.jit
 def operand_b_o16(fragment):
-    """Relabel a fragment: each column and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([2, 2, 2, 2, 2, 2]).permute([1, 4, 3, 0, 2, 5]).reshape([1, 1, 8, 1, 2, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([2, 2, 2, 2, 2, 2])
+    fragment = fragment.permute([1, 4, 3, 0, 2, 5])
+    fragment = fragment.reshape([1, 1, 8, 1, 2, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_O16, assert_trivial=True)
+
+
+@gluon.jit
+def to_matrix_o16(accumulator):
+    """The accumulator as a matrix. Moves no data."""
+    return gl.convert_layout(accumulator.reshape([64, 16]), MATRIX_O16, assert_trivial=True)
+
+
+@gluon.jit
+def to_accumulator_o32(matrix):
+    """The matrix as an accumulator again. Moves no data."""
+    return gl.convert_layout(matrix.reshape([4, 2, 8, 2, 2, 2, 4]), ACCUMULATOR_O32, assert_trivial=True)
+
+
+@gluon.jit
+def to_accumulator_o16(matrix):
+    """The matrix as an accumulator again. Moves no data."""
+    return gl.convert_layout(matrix.reshape([4, 2, 8, 1, 2, 2, 4]), ACCUMULATOR_O16, assert_trivial=True)
 
 
 @gluon.jit
@@ -426,13 +469,14 @@ def load_tile(
     stop: gl.constexpr,
     layout: gl.constexpr,
 ):
-    """Load `count` rows of columns `start` to `stop`; rows from `rows` on and columns beyond the head dim count as zero."""
+    """Load `count` rows of columns `start` to `stop`; rows from `rows` on and columns beyond the head dim are zero."""
     row = gl.arange(0, count, layout=gl.SliceLayout(1, layout))[:, None]
     column = start + gl.arange(0, stop - start, layout=gl.SliceLayout(0, layout))[None, :]
     inside = row < rows
     if stop > 40:
         inside = inside & (column < 40)
-    return gl.load(pointer + row.to(gl.int64) * stride_row + column.to(gl.int64) * stride_column, mask=inside, other=0.0)
+    offset = row.to(gl.int64) * stride_row + column.to(gl.int64) * stride_column
+    return gl.load(pointer + offset, mask=inside, other=0.0)
 
 
 @gluon.jit
@@ -466,29 +510,32 @@ def attention_kernel(
     t_q,
     t_k,
 ):
-    """One block attends with 64 queries of one head, one warp per 16. Offsets of rows are 64 bits wide."""
+    """One block attends with 64 queries of one head, 16 a warp. Offsets of rows and columns are 64 bits wide."""
     first_query = gl.program_id(0) * 64
-    head = gl.program_id(1)
+    queries = t_q - first_query
+    head = gl.program_id(1).to(gl.int64)
+    kv_head = (gl.program_id(1) // group).to(gl.int64)
     batch = gl.program_id(2).to(gl.int64)
-    kv_head = (head // group).to(gl.int64)
-    head = head.to(gl.int64)
     q += batch * stride_qb + head * stride_qh + first_query.to(gl.int64) * stride_qt
     k += batch * stride_kb + kv_head * stride_kh
     v += batch * stride_vb + kv_head * stride_vh
-    queries = t_q - first_query
+    out += batch * stride_ob + head * stride_oh + first_query.to(gl.int64) * stride_ot
+    lse += batch * stride_lb + head * stride_lh + first_query.to(gl.int64) * stride_lt
 
     # Q, scaled and rounded to its own dtype, stays in shared memory.
     query = load_tile(q, stride_qt, stride_qd, queries, 64, 0, 32, TILE_Q0)
     query = (query.to(gl.float32) * scale).to(gl.float16)
     q_buffer0 = gl.allocate_shared_memory(gl.float16, [512, 4], BUFFER)
-    q_buffer0.store(query.reshape([64, 8, 4]).permute([1, 0, 2]).reshape([512, 4]))
-    k_buffer0 = gl.allocate_shared_memory(gl.float16, [256, 4], BUFFER)
-    v_buffer0 = gl.allocate_shared_memory(gl.float16, [256, 4], BUFFER)
-    output0 = gl.zeros([4, 2, 8, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_O32)
+    query = query.reshape([64, 8, 4]).permute([1, 0, 2])
+    q_buffer0.store(query.reshape([512, 4]))
     query = load_tile(q, stride_qt, stride_qd, queries, 64, 32, 48, TILE_Q1)
     query = (query.to(gl.float32) * scale).to(gl.float16)
     q_buffer1 = gl.allocate_shared_memory(gl.float16, [256, 4], BUFFER)
-    q_buffer1.store(query.reshape([64, 4, 4]).permute([1, 0, 2]).reshape([256, 4]))
+    query = query.reshape([64, 4, 4]).permute([1, 0, 2])
+    q_buffer1.store(query.reshape([256, 4]))
+    k_buffer0 = gl.allocate_shared_memory(gl.float16, [256, 4], BUFFER)
+    v_buffer0 = gl.allocate_shared_memory(gl.float16, [256, 4], BUFFER)
+    output0 = gl.zeros([4, 2, 8, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_O32)
     k_buffer1 = gl.allocate_shared_memory(gl.float16, [128, 4], BUFFER)
     v_buffer1 = gl.allocate_shared_memory(gl.float16, [128, 4], BUFFER)
     output1 = gl.zeros([4, 2, 8, 1, 2, 2, 4], gl.float32, layout=ACCUMULATOR_O16)
@@ -507,72 +554,70 @@ def attention_kernel(
         key1 = load_tile(k_tile, stride_kt, stride_kd, keys, 32, 32, 48, TILE_K1)
         value1 = load_tile(v_tile, stride_vt, stride_vd, keys, 32, 32, 48, TILE_V1)
         gl.barrier()  # the fragments of the tiles before have been read
-        k_buffer0.store(key0.reshape([32, 8, 4]).permute([1, 0, 2]).reshape([256, 4]))
-        v_buffer0.store(value0.reshape([8, 4, 32]).permute([0, 2, 1]).reshape([256, 4]))
-        k_buffer1.store(key1.reshape([32, 4, 4]).permute([1, 0, 2]).reshape([128, 4]))
-        v_buffer1.store(value1.reshape([8, 4, 16]).permute([0, 2, 1]).reshape([128, 4]))
+        key0 = key0.reshape([32, 8, 4]).permute([1, 0, 2])
+        k_buffer0.store(key0.reshape([256, 4]))
+        value0 = value0.reshape([8, 4, 32]).permute([0, 2, 1])
+        v_buffer0.store(value0.reshape([256, 4]))
+        key1 = key1.reshape([32, 4, 4]).permute([1, 0, 2])
+        k_buffer1.store(key1.reshape([128, 4]))
+        value1 = value1.reshape([8, 4, 16]).permute([0, 2, 1])
+        v_buffer1.store(value1.reshape([128, 4]))
         gl.barrier()
 
         # S = Q K^T, in the log2 domain.
         product = gl.zeros([4, 2, 8, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_S)
         for step in gl.static_range(8):
-            fragment_a = q_buffer0.slice(step * 64, 64).load(FRAGMENT_A_S)
-            fragment_b = k_buffer0.slice(step * 32, 32).load(FRAGMENT_B_S)
-            product = mma(product, operand_a_s(fragment_a), operand_b_s(fragment_b))
+            a = q_buffer0.slice(step * 64, 64).load(FRAGMENT_A_S)
+            b = k_buffer0.slice(step * 32, 32).load(FRAGMENT_B_S)
+            product = mma(product, operand_a_s(a), operand_b_s(b))
         for step in gl.static_range(4):
-            fragment_a = q_buffer1.slice(step * 64, 64).load(FRAGMENT_A_S)
-            fragment_b = k_buffer1.slice(step * 32, 32).load(FRAGMENT_B_S)
-            product = mma(product, operand_a_s(fragment_a), operand_b_s(fragment_b))
-        scores = gl.convert_layout(product.reshape([64, 32]), MATRIX_S, assert_trivial=True) * LOG2_E
+            a = q_buffer1.slice(step * 64, 64).load(FRAGMENT_A_S)
+            b = k_buffer1.slice(step * 32, 32).load(FRAGMENT_B_S)
+            product = mma(product, operand_a_s(a), operand_b_s(b))
+        scores = to_matrix_s(product) * LOG2_E
         visible = column[None, :] < keys
         scores = gl.where(visible, scores, -float("inf"))
 
         # Online softmax; every row lies within one warp.
         new_max = gl.maximum(row_max, gl.max(scores, axis=1))
-        reference = new_max
-        decay = gl.exp2(row_max - reference)
-        weights = gl.exp2(scores - reference[:, None])
+        decay = gl.exp2(row_max - new_max)
+        weights = gl.exp2(scores - new_max[:, None])
         row_sum = row_sum * decay + gl.sum(weights, axis=1)
         row_max = new_max
 
         # O = O * decay + P V; P goes through shared memory to become a left operand.
-        p_buffer.store(weights.to(gl.float16).reshape([64, 8, 4]).permute([1, 0, 2]).reshape([512, 4]))
+        weights = weights.to(gl.float16)
+        weights = weights.reshape([64, 8, 4]).permute([1, 0, 2])
+        p_buffer.store(weights.reshape([512, 4]))
         gl.barrier()
         factor = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O32), assert_trivial=True)
-        matrix = gl.convert_layout(output0.reshape([64, 32]), MATRIX_O32, assert_trivial=True)
-        matrix = matrix * factor[:, None]
-        output0 = gl.convert_layout(matrix.reshape([4, 2, 8, 2, 2, 2, 4]), ACCUMULATOR_O32, assert_trivial=True)
+        output0 = to_accumulator_o32(to_matrix_o32(output0) * factor[:, None])
         for step in gl.static_range(8):
-            fragment_a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O32)
-            fragment_b = v_buffer0.slice(step * 32, 32).load(FRAGMENT_B_O32)
-            output0 = mma(output0, operand_a_o32(fragment_a), operand_b_o32(fragment_b))
+            a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O32)
+            b = v_buffer0.slice(step * 32, 32).load(FRAGMENT_B_O32)
+            output0 = mma(output0, operand_a_o32(a), operand_b_o32(b))
         factor = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O16), assert_trivial=True)
-        matrix = gl.convert_layout(output1.reshape([64, 16]), MATRIX_O16, assert_trivial=True)
-        matrix = matrix * factor[:, None]
-        output1 = gl.convert_layout(matrix.reshape([4, 2, 8, 1, 2, 2, 4]), ACCUMULATOR_O16, assert_trivial=True)
+        output1 = to_accumulator_o16(to_matrix_o16(output1) * factor[:, None])
         for step in gl.static_range(8):
-            fragment_a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O16)
-            fragment_b = v_buffer1.slice(step * 16, 16).load(FRAGMENT_B_O16)
-            output1 = mma(output1, operand_a_o16(fragment_a), operand_b_o16(fragment_b))
+            a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O16)
+            b = v_buffer1.slice(step * 16, 16).load(FRAGMENT_B_O16)
+            output1 = mma(output1, operand_a_o16(a), operand_b_o16(b))
 
     # A row without any visible key has a sum of 0: its output is 0 and its LSE -inf.
-    out += batch * stride_ob + head * stride_oh + first_query.to(gl.int64) * stride_ot
     empty = row_sum == 0.0
     inverse = gl.where(empty, 0.0, 1.0 / gl.where(empty, 1.0, row_sum))
-    matrix = gl.convert_layout(output0.reshape([64, 32]), MATRIX_O32, assert_trivial=True)
     factor = gl.convert_layout(inverse, gl.SliceLayout(1, MATRIX_O32), assert_trivial=True)
+    matrix = (to_matrix_o32(output0) * factor[:, None]).to(gl.float16)
     r = gl.arange(0, 64, layout=gl.SliceLayout(1, MATRIX_O32))[:, None]
-    d = 0 + gl.arange(0, 32, layout=gl.SliceLayout(0, MATRIX_O32))[None, :]
-    pointer = out + r.to(gl.int64) * stride_ot + d.to(gl.int64) * stride_od
-    gl.store(pointer, (matrix * factor[:, None]).to(gl.float16), mask=r < queries)
-    matrix = gl.convert_layout(output1.reshape([64, 16]), MATRIX_O16, assert_trivial=True)
+    d = gl.arange(0, 32, layout=gl.SliceLayout(0, MATRIX_O32))[None, :]
+    gl.store(out + r.to(gl.int64) * stride_ot + d.to(gl.int64) * stride_od, matrix, mask=r < queries)
     factor = gl.convert_layout(inverse, gl.SliceLayout(1, MATRIX_O16), assert_trivial=True)
+    matrix = (to_matrix_o16(output1) * factor[:, None]).to(gl.float16)
     r = gl.arange(0, 64, layout=gl.SliceLayout(1, MATRIX_O16))[:, None]
     d = 32 + gl.arange(0, 16, layout=gl.SliceLayout(0, MATRIX_O16))[None, :]
-    pointer = out + r.to(gl.int64) * stride_ot + d.to(gl.int64) * stride_od
-    gl.store(pointer, (matrix * factor[:, None]).to(gl.float16), mask=(r < queries) & (d < 40))
+    gl.store(out + r.to(gl.int64) * stride_ot + d.to(gl.int64) * stride_od, matrix, mask=(r < queries) & (d < 40))
     log_sum = gl.where(empty, -float("inf"), (row_max + gl.log2(gl.where(empty, 1.0, row_sum))) * LN_2)
-    gl.store(lse + batch * stride_lb + head * stride_lh + (first_query + row).to(gl.int64) * stride_lt, log_sum, mask=row < queries)
+    gl.store(lse + row.to(gl.int64) * stride_lt, log_sum, mask=row < queries)
 
 
 def launch_arguments(q, k, v, out, lse, scale=None):
@@ -582,6 +627,17 @@ def launch_arguments(q, k, v, out, lse, scale=None):
     strides are free. lse is float32, everything else float16. scale defaults to 1 / sqrt(40).
     Raises TypeError or ValueError on anything else.
     """
+    for name, array, dtypes in (
+        ("q", q, ("float16",)),
+        ("k", k, ("float16",)),
+        ("v", v, ("float16",)),
+        ("out", out, ("float16",)),
+        ("lse", lse, ("float32",)),
+    ):
+        if str(array.dtype).rsplit(".")[-1] not in dtypes:
+            raise TypeError(f"{name} is {array.dtype}; it must be {' or '.join(dtypes)}")
+    if len(q.shape) != 4 or len(k.shape) != 4:
+        raise ValueError(f"q and k are {tuple(q.shape)} and {tuple(k.shape)}; they must be [B, H, T, 40]")
     batch, heads, t_q, head_dim = q.shape
     _, kv_heads, t_k, _ = k.shape
     if head_dim != 40:
@@ -595,23 +651,13 @@ def launch_arguments(q, k, v, out, lse, scale=None):
         ("lse", lse, (batch, heads, t_q)),
     ):
         if tuple(array.shape) != shape:
-            raise ValueError(f"{name} is {tuple(array.shape)}; with q {tuple(q.shape)} and k {tuple(k.shape)} it must be {shape}")
-    for name, array, dtypes in (
-        ("q", q, ("float16",)),
-        ("k", k, ("float16",)),
-        ("v", v, ("float16",)),
-        ("out", out, ("float16",)),
-        ("lse", lse, ("float32",)),
-    ):
-        if str(array.dtype).rsplit(".")[-1] not in dtypes:
-            raise TypeError(f"{name} is {array.dtype}; it must be {' or '.join(dtypes)}")
+            raise ValueError(f"{name} is {tuple(array.shape)}; with these q and k it must be {shape}")
     grid = (-(-t_q // 64), heads, batch)
     if heads > 65535 or batch > 65535:
         raise ValueError(f"grid {grid}: a launch has at most 65535 heads and 65535 batches")
-    if scale is None:
-        scale = 40 ** -0.5
+    scale = 40**-0.5 if scale is None else float(scale)
     strides = [array.stride(dim) for array in (q, k, v, out, lse) for dim in range(len(array.shape))]
-    return grid, (q, k, v, out, lse, float(scale), *strides, heads // kv_heads, t_q, t_k)
+    return grid, (q, k, v, out, lse, scale, *strides, heads // kv_heads, t_q, t_k)
 
 
 def attention(q, k, v, out, lse, scale=None):

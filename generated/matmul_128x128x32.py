@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul.py.jinja (d520ee3e556e).
+Emitted by layoutgen 0.1.0 from template matmul.py.jinja (0d1774bb2ac0).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4
@@ -165,7 +165,8 @@ BUFFER: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, 
 def mma(accumulator, a, b):
     """accumulator += a @ b for one k-step; register r of all three goes to the instruction together."""
     return gl.inline_asm_elementwise(
-        asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
+        asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
+        "{$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
         constraints="=f,=f,=f,=f,=f,=f,=f,=f,r,r,r,r,r,r,r,r,0,1,2,3,4,5,6,7",
         args=[a, b, accumulator],
         dtype=gl.float32,
@@ -176,16 +177,26 @@ def mma(accumulator, a, b):
 
 @gluon.jit
 def operand_a_c(fragment):
-    """Relabel a fragment: each row and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([32, 2, 2, 2, 2]).permute([0, 3, 2, 1, 4]).reshape([8, 2, 8, 1, 1, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([32, 2, 2, 2, 2])
+    fragment = fragment.permute([0, 3, 2, 1, 4])
+    fragment = fragment.reshape([8, 2, 8, 1, 1, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_C, assert_trivial=True)
 
 
 @gluon.jit
 def operand_b_c(fragment):
-    """Relabel a fragment: each column and k where the accumulator's layout has the registers that need it. Moves no data."""
-    fragment = fragment.reshape([16, 2, 2, 2, 2, 2]).permute([1, 4, 3, 0, 2, 5]).reshape([1, 1, 8, 8, 2, 1, 4])
+    """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
+    fragment = fragment.reshape([16, 2, 2, 2, 2, 2])
+    fragment = fragment.permute([1, 4, 3, 0, 2, 5])
+    fragment = fragment.reshape([1, 1, 8, 8, 2, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_C, assert_trivial=True)
+
+
+@gluon.jit
+def to_matrix_c(accumulator):
+    """The accumulator as a matrix. Moves no data."""
+    return gl.convert_layout(accumulator.reshape([128, 128]), MATRIX_C, assert_trivial=True)
 
 
 @gluon.jit
@@ -206,64 +217,66 @@ def matmul_kernel(
     n,
     k,
 ):
-    """One block computes C[z, 128 rows, 128 columns]. Offsets of rows are 64 bits wide."""
+    """One block computes C[z, 128 rows, 128 columns]. Offsets of rows, columns and k are 64 bits wide."""
     row = gl.program_id(0).to(gl.int64) * 128
     column = gl.program_id(1).to(gl.int64) * 128
     batch = gl.program_id(2).to(gl.int64)
 
-    a_row = row + gl.arange(0, 128, layout=gl.SliceLayout(1, TILE_A))
-    a_k = gl.arange(0, 32, layout=gl.SliceLayout(0, TILE_A))
-    a_pointer = a + batch * stride_az + a_row[:, None] * stride_am + a_k[None, :].to(gl.int64) * stride_ak
-    a_inside = a_row[:, None] < m
-    b_k = gl.arange(0, 32, layout=gl.SliceLayout(1, TILE_B))
-    b_column = column + gl.arange(0, 128, layout=gl.SliceLayout(0, TILE_B))
-    b_pointer = b + batch * stride_bz + b_k[:, None].to(gl.int64) * stride_bk + b_column[None, :] * stride_bn
-    b_inside = b_column[None, :] < n
+    a_row = row + gl.arange(0, 128, layout=gl.SliceLayout(1, TILE_A))[:, None]
+    a_k = gl.arange(0, 32, layout=gl.SliceLayout(0, TILE_A))[None, :]
+    a += batch * stride_az + a_row * stride_am + a_k.to(gl.int64) * stride_ak
+    b_k = gl.arange(0, 32, layout=gl.SliceLayout(1, TILE_B))[:, None]
+    b_column = column + gl.arange(0, 128, layout=gl.SliceLayout(0, TILE_B))[None, :]
+    b += batch * stride_bz + b_k.to(gl.int64) * stride_bk + b_column * stride_bn
 
     a_buffer = gl.allocate_shared_memory(gl.float16, [1024, 4], BUFFER)
     b_buffer = gl.allocate_shared_memory(gl.float16, [1024, 4], BUFFER)
     product = gl.zeros([8, 2, 8, 8, 2, 2, 4], gl.float32, layout=ACCUMULATOR_C)
-    for start in range(0, k, 32):
+    for first_k in range(0, k, 32):
         # Rows, columns and k beyond the matrices count as zero.
-        a_tile = gl.load(a_pointer + start.to(gl.int64) * stride_ak, mask=a_inside & (start + a_k[None, :] < k), other=0.0)
-        b_tile = gl.load(b_pointer + start.to(gl.int64) * stride_bk, mask=b_inside & (start + b_k[:, None] < k), other=0.0)
+        offset = first_k.to(gl.int64)
+        a_tile = gl.load(a + offset * stride_ak, mask=(a_row < m) & (first_k + a_k < k), other=0.0)
+        b_tile = gl.load(b + offset * stride_bk, mask=(b_column < n) & (first_k + b_k < k), other=0.0)
         gl.barrier()  # the fragments of the tiles before have been read
-        a_buffer.store(a_tile.reshape([128, 8, 4]).permute([1, 0, 2]).reshape([1024, 4]))
-        b_buffer.store(b_tile.reshape([8, 4, 128]).permute([0, 2, 1]).reshape([1024, 4]))
+        a_tile = a_tile.reshape([128, 8, 4]).permute([1, 0, 2])
+        a_buffer.store(a_tile.reshape([1024, 4]))
+        b_tile = b_tile.reshape([8, 4, 128]).permute([0, 2, 1])
+        b_buffer.store(b_tile.reshape([1024, 4]))
         gl.barrier()
         for step in gl.static_range(8):
-            fragment_a = a_buffer.slice(step * 128, 128).load(FRAGMENT_A_C)
-            fragment_b = b_buffer.slice(step * 128, 128).load(FRAGMENT_B_C)
-            product = mma(product, operand_a_c(fragment_a), operand_b_c(fragment_b))
+            a = a_buffer.slice(step * 128, 128).load(FRAGMENT_A_C)
+            b = b_buffer.slice(step * 128, 128).load(FRAGMENT_B_C)
+            product = mma(product, operand_a_c(a), operand_b_c(b))
 
-    matrix = gl.convert_layout(product.reshape([128, 128]), MATRIX_C, assert_trivial=True)
-    c_row = row + gl.arange(0, 128, layout=gl.SliceLayout(1, MATRIX_C))
-    c_column = column + gl.arange(0, 128, layout=gl.SliceLayout(0, MATRIX_C))
-    c_pointer = c + batch * stride_cz + c_row[:, None] * stride_cm + c_column[None, :] * stride_cn
-    gl.store(c_pointer, matrix.to(gl.float16), mask=(c_row[:, None] < m) & (c_column[None, :] < n))
+    matrix = to_matrix_c(product).to(gl.float16)
+    row += gl.arange(0, 128, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
+    column += gl.arange(0, 128, layout=gl.SliceLayout(0, MATRIX_C))[None, :]
+    c += batch * stride_cz + row * stride_cm + column * stride_cn
+    gl.store(c, matrix, mask=(row < m) & (column < n))
 
 
 def launch_arguments(a, b, c):
     """Check the arrays and return the grid and the kernel's arguments.
 
-    a is [M, K] or [Z, M, K], b [K, N] or [Z, K, N], c [M, N] or [Z, M, N]; strides are free. a and b are float16, c is float16.
-    Raises TypeError or ValueError on anything else.
+    a is [M, K] or [Z, M, K], b [K, N] or [Z, K, N], c [M, N] or [Z, M, N]; strides are free.
+    a and b are float16, c is float16. Raises TypeError or ValueError on anything else.
     """
+    for name, array, dtypes in (
+        ("a", a, ("float16",)),
+        ("b", b, ("float16",)),
+        ("c", c, ("float16",)),
+    ):
+        if str(array.dtype).rsplit(".")[-1] not in dtypes:
+            raise TypeError(f"{name} is {array.dtype}; it must be {' or '.join(dtypes)}")
     rank = len(c.shape)
     if rank not in (2, 3) or len(a.shape) != rank or len(b.shape) != rank:
-        raise ValueError(f"a, b and c have {len(a.shape)}, {len(b.shape)} and {rank} dims; all must have 2, or all 3")
-    if str(a.dtype).rsplit(".")[-1] != "float16":
-        raise TypeError(f"a is {a.dtype}; it must be float16")
-    if str(b.dtype).rsplit(".")[-1] != "float16":
-        raise TypeError(f"b is {b.dtype}; it must be float16")
-    if str(c.dtype).rsplit(".")[-1] != "float16":
-        raise TypeError(f"c is {c.dtype}; it must be float16")
-
+        raise ValueError(f"a, b, c have {len(a.shape)}, {len(b.shape)}, {rank} dims; all must have 2, or all 3")
     batch = c.shape[0] if rank == 3 else 1
     m, k = a.shape[-2:]
     k_b, n = b.shape[-2:]
-    if k_b != k or tuple(c.shape[-2:]) != (m, n) or any(x.shape[0] != batch for x in (a, b) if rank == 3):
-        raise ValueError(f"shapes {tuple(a.shape)}, {tuple(b.shape)} and {tuple(c.shape)} of a, b [K, N] and c do not agree")
+    if k_b != k or tuple(c.shape[-2:]) != (m, n) or (rank == 3 and not a.shape[0] == b.shape[0] == batch):
+        shapes = f"{tuple(a.shape)}, {tuple(b.shape)} and {tuple(c.shape)}"
+        raise ValueError(f"a, b, c are {shapes}; they must be [M, K], [K, N] and [M, N], batches alike")
     grid = (-(-m // 128), -(-n // 128), batch)
     if grid[1] > 65535 or grid[2] > 65535:
         raise ValueError(f"grid {grid}: a launch has at most 65535 blocks along N and along Z")

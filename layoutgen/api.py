@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from layoutgen import tiling as tilings
 from layoutgen.atoms import Atom
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from layoutgen.toolchain import Compiled
 
 Warps = str | tuple[int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,15 +163,25 @@ def matmul(
     """
     unit = unit_of(profile)
     tile = next(iter(unit.matmul), None)
-    values = {"block_m": block_m, "block_n": block_n, "block_k": block_k, "warps": warps and _warps(warps)}
-    for name, value in values.items():
-        if value is None:
-            if tile is None:
-                raise LayoutgenError(f"profile {profile}: has no matmul tile; give {name}")
-            values[name] = getattr(tile, name)
+
+    def chosen(name: str, value: T | None) -> T:
+        if value is not None:
+            return value
+        if tile is None:
+            raise LayoutgenError(f"profile {profile}: has no matmul tile; give {name}")
+        found: T = getattr(tile, name)
+        return found
+
     request = MatmulRequest(
-        atom=atom or unit.atom.name, b_order=b_order, out_dtype=out_dtype, arrangement=arrangement, **values
-    )  # type: ignore[arg-type]
+        atom=atom or unit.atom.name,
+        block_m=chosen("block_m", block_m),
+        block_n=chosen("block_n", block_n),
+        block_k=chosen("block_k", block_k),
+        warps=chosen("warps", None if warps is None else _warps(warps)),
+        b_order=b_order,
+        out_dtype=out_dtype,
+        arrangement=arrangement,
+    )
     check_limits(request, load_profile(profile))
     return Kernel(request)
 

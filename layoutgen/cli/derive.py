@@ -35,8 +35,9 @@ def derive(as_json: bool, latex: bool, gluon: bool, **options: Any) -> None:
         for name, layout in layouts.items():
             click.echo(f"{name} {layout}")
         for name, relabelling in (("fragment_a", tiling.relabel_a), ("fragment_b", tiling.relabel_b)):
-            steps = f"reshape {list(relabelling.split)}, permute {list(relabelling.order)}, reshape {list(relabelling.shape)}"
-            click.echo(f"{name} becomes a broadcast operand by: {steps}")
+            steps = ("reshape", relabelling.split), ("permute", relabelling.order), ("reshape", relabelling.shape)
+            text = ", ".join(f"{verb} {list(sizes)}" for verb, sizes in steps)
+            click.echo(f"{name} becomes a broadcast operand by: {text}")
 
 
 def _latex(tiling: Tiling) -> str:

@@ -43,6 +43,7 @@ BY_FAMILY = {
 @click.pass_context
 def emit(
     context: click.Context,
+    /,
     family: str | None,
     output: str | None,
     as_list: bool,

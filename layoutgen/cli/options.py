@@ -21,18 +21,19 @@ def profile_option(function: Command) -> Command:
     )
 
 
+TILING_OPTIONS = (
+    click.option("--atom", default=None, help="Name of the instruction.  [default: the profile's]"),
+    profile_option,
+    click.option("--block-m", type=int, default=None, help="Rows of the accumulator."),
+    click.option("--block-n", type=int, default=None, help="Columns of the accumulator."),
+    click.option("--warps", default="1x1", show_default=True, help="Warps along rows x along columns."),
+    click.option("--arrangement", default=None, help="Places of the free lane bits, for example m3,n3."),
+)
+
+
 def tiling_options(function: Command) -> Command:
     """The options of derive: what to tile, and how."""
-    for option in reversed(
-        [
-            click.option("--atom", default=None, help="Name of the instruction.  [default: the profile's]"),
-            profile_option,
-            click.option("--block-m", type=int, default=None, help="Rows of the accumulator."),
-            click.option("--block-n", type=int, default=None, help="Columns of the accumulator."),
-            click.option("--warps", default="1x1", show_default=True, help="Warps along rows x along columns."),
-            click.option("--arrangement", default=None, help="Places of the free lane bits, for example m3,n3."),
-        ]
-    ):
+    for option in reversed(TILING_OPTIONS):
         function = option(function)
     return function
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 @tiling_options
 @json_option
 @click.pass_context
-def prove(context: click.Context, file: str | None, as_json: bool, **options: Any) -> None:
-    """Discharge the obligations of an emitted FILE, as its literals stand, or of the tiling that the options describe."""
+def prove(context: click.Context, /, file: str | None, as_json: bool, **options: Any) -> None:
+    """Discharge the obligations of an emitted FILE, or of a tiling.
+
+    A file is proved as its literals stand; without one, the options describe the tiling.
+    """
     from layoutgen.errors import LayoutgenError
 
     edited = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from layoutgen.emission.views import PTX_TYPE, StagingView, TilingView, mma_view, staging_view, tiling_view
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
-from layoutgen.tiling import arrange
+from layoutgen.kernels.request import STATISTICS_DTYPE
 
 FLOAT32_MAX = 3.4028234663852886e38
 
@@ -29,6 +29,11 @@ class Part:
     @property
     def size(self) -> int:
         return self.stop - self.start
+
+    @property
+    def offset(self) -> str:
+        """What is added to a column index within the part."""
+        return f"{self.start} + " if self.start else ""
 
 
 def context(request: Request) -> dict[str, Any]:
@@ -56,7 +61,8 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         mask = "r < queries" if stop <= request.head_dim else f"(r < queries) & (d < {request.head_dim})"
         parts.append(Part(suffix, start, stop, **views, output=outputs[size], store_mask=mask))
         start = stop
-    unit = arrange(request.tilings["scores"].atom, request.arrangement)
+    unit = request.tilings["scores"].unit
+    arrays = "q, k, v, out, lse" + (", bias" if request.bias else "")
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
@@ -78,13 +84,19 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "head_dim": request.head_dim,
         "dtype": request.dtype,
         "bias": request.bias,
+        "reference": "reference" if request.bias else "new_max",
+        "overhang": start > request.head_dim,
+        "outputs": list(outputs.values()),
         "kernel_parameters": list(signature(request)),
-        "host_parameters": "q, k, v, out, lse, " + ("bias, " if request.bias else "") + "scale=None",
-        "host_call": "q, k, v, out, lse, " + ("bias, " if request.bias else "") + "scale",
-        "host_arrays": "q, k, v, out, lse" + (", bias" if request.bias else ""),
-        "strided": "q, k, v, out, lse" + (", bias" if request.bias else ""),
+        "host_parameters": f"{arrays}, scale=None",
+        "host_arrays": arrays,
+        "dtypes": [
+            *((name, f'("{request.dtype}",)') for name in ("q", "k", "v", "out")),
+            ("lse", f'("{STATISTICS_DTYPE}",)'),
+            *((("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")'),) if request.bias else ()),
+        ],
         "bias_shape": ", bias [B, H, Tq, Tk]" if request.bias else "",
-        "bias_dtype": "bias float16 or float32, " if request.bias else "",
+        "bias_dtype": f"bias {request.dtype} or {STATISTICS_DTYPE}, " if request.bias else "",
     }
 
 
@@ -109,8 +121,11 @@ def matmul_context(request: MatmulRequest) -> dict[str, Any]:
         # Along which dim of B's tile an index varies, and how it is broadcast over the other.
         "b_column_dim": 1 if k_first else 0,
         "b_k_dim": 0 if k_first else 1,
-        "b_k_index": "b_k[:, None]" if k_first else "b_k[None, :]",
-        "b_column_index": "b_column[None, :]" if k_first else "b_column[:, None]",
+        "b_k_index": "[:, None]" if k_first else "[None, :]",
+        "b_column_index": "[None, :]" if k_first else "[:, None]",
+        "b_transposed": "" if k_first else "^T",
+        "kernel_parameters": list(signature(request)),
+        "dtypes": [*((name, f'("{request.dtype}",)') for name in "ab"), ("c", f'("{request.c_dtype}",)')],
         "b_shape": "[K, N]" if k_first else "[N, K]",
         "b_unpack": "k_b, n" if k_first else "n, k_b",
         "b_stride_order": "(-2, -1)" if k_first else "(-1, -2)",

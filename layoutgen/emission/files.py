@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from layoutgen.errors import LayoutgenError
 from layoutgen.emission.render import command, render, template_hash
+from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
 
 

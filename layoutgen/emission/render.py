@@ -104,12 +104,13 @@ def _about(request: Request, template: str) -> About:
 def _describe(request: Request) -> tuple[str, str]:
     shape = "x".join(map(str, request.tilings[next(iter(request.tilings))].atom.shape))
     if isinstance(request, AttentionRequest):
+        bias = "an additive bias" if request.bias else "no bias"
         split = " + ".join(map(str, request.parts))
         return (
             f"Flash attention, forward: head dim {request.head_dim} as {split}, tiles of "
             f"{request.block_m} queries x {request.block_n} keys.",
             f"Tensor-core products of {shape} ({request.atom}), {request.num_warps} warps of whole rows; "
-            f"softmax in fp32,\n{'an additive bias' if request.bias else 'no bias'}, grouped query heads, any strides and lengths.",
+            f"softmax in fp32,\n{bias}, grouped query heads, any strides and lengths.",
         )
     order = "[K, N]" if request.b_order == "kn" else "[N, K]"
     return (

@@ -35,12 +35,15 @@ class OperandView:
     split: str
     order: str
     shape: str
-    reason: str
 
 
 @dataclass(frozen=True)
 class TilingView:
-    """Names and literals of one tiling: `matrix` is the accumulator as [block_m, block_n], `accumulator` its grouped shape."""
+    """Names and literals of one tiling.
+
+    `matrix` is the accumulator as [block_m, block_n], `accumulator` the same in its grouped shape; `to_matrix` and
+    `to_accumulator` name the functions between the two.
+    """
 
     accumulator: LayoutView
     matrix: LayoutView
@@ -50,6 +53,8 @@ class TilingView:
     operand_b: OperandView
     shape: str
     matrix_shape: str
+    to_matrix: str
+    to_accumulator: str
 
     @property
     def layouts(self) -> tuple[LayoutView, ...]:
@@ -62,9 +67,10 @@ class TilingView:
 
 @dataclass(frozen=True)
 class MmaView:
-    """The inline assembly of one atom: PTX text, constraints, and how many elements a call packs."""
+    """The inline assembly of one atom: instruction and operands, constraints, and the elements a call packs."""
 
-    assembly: str
+    instruction: str
+    operands: str
     constraints: str
     pack: int
 
@@ -148,21 +154,22 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
         matrix=matrix,
         fragment_a=fragment_a,
         fragment_b=fragment_b,
-        operand_a=_operand(f"operand_a_{suffix.lower()}", fragment_a.name, tiling.relabel_a, "row"),
-        operand_b=_operand(f"operand_b_{suffix.lower()}", fragment_b.name, tiling.relabel_b, "column"),
+        operand_a=_operand(f"operand_a_{suffix.lower()}", fragment_a.name, tiling.relabel_a),
+        operand_b=_operand(f"operand_b_{suffix.lower()}", fragment_b.name, tiling.relabel_b),
         shape=str(list(tiling.shape)),
         matrix_shape=str([tiling.block_m, tiling.block_n]),
+        to_matrix=f"to_matrix_{suffix.lower()}",
+        to_accumulator=f"to_accumulator_{suffix.lower()}",
     )
 
 
-def _operand(function: str, fragment: str, relabelling: Relabelling, axis: str) -> OperandView:
+def _operand(function: str, fragment: str, relabelling: Relabelling) -> OperandView:
     return OperandView(
         function=function,
         fragment=fragment,
         split=str(list(relabelling.split)),
         order=str(list(relabelling.order)),
         shape=str(list(relabelling.shape)),
-        reason=f"each {axis} and k where the accumulator's layout has the registers that need it",
     )
 
 
@@ -180,7 +187,7 @@ def mma_view(atom: Atom) -> MmaView:
     groups = (c, a, b, c)
     text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
     constraints = ["=f"] * outputs + ["r"] * (2 * per_operand) + [str(i) for i in range(outputs)]
-    return MmaView(f"{atom.instruction} {text};", ",".join(constraints), pack)
+    return MmaView(atom.instruction, f"{text};", ",".join(constraints), pack)
 
 
 def staging_view(name: str, staging: Staging) -> StagingView:

@@ -136,7 +136,7 @@ class AttentionRequest:
 
     @cached_property
     def stagings(self) -> dict[str, Staging]:
-        """How each tile gets into its buffer: query0, key0, value0, ... by part. k runs along the columns of Q and K."""
+        """How each tile gets into its buffer, by part: query0, key0, value0. k runs along the columns of Q and K."""
         k = self.tilings["scores"].unit.shape[2]
         result = {}
         for index, part in enumerate(self.parts):

@@ -23,8 +23,8 @@ B_ORDERS = {"kn": "[K, N], N along the rows in memory", "nk": "[N, K], K along t
 class MatmulRequest:
     """C[z] = A[z] @ B[z] with operands in the atom's dtype, accumulated in fp32.
 
-    A is [M, K]. B is [K, N] ("kn") or the k-contiguous [N, K] ("nk"), which decides how it is staged; strides are free in either case.
-    Raises LayoutgenError on anything that cannot be built.
+    A is [M, K]. B is [K, N] ("kn") or the k-contiguous [N, K] ("nk"), which decides how it is staged; strides are free
+    in either case. Raises LayoutgenError on anything that cannot be built.
 
     >>> MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2)).num_warps
     4

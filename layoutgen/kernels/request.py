@@ -61,7 +61,7 @@ def float_atom(name: str) -> Atom:
     found = atom(name)
     if found.accumulator.dtype != STATISTICS_DTYPE:
         raise LayoutgenError(
-            f"atom {found.name} accumulates in {found.accumulator.dtype}; kernels need one that accumulates in {STATISTICS_DTYPE}"
+            f"atom {found.name} accumulates in {found.accumulator.dtype}; kernels need {STATISTICS_DTYPE}"
         )
     return found
 
@@ -71,5 +71,6 @@ def check_power_of_two(name: str, value: int, least: int, what: str) -> None:
     if not is_power_of_two(value) or value < least:
         nearest = max(least, 1 << max(value, 1).bit_length() - 1)
         raise LayoutgenError(
-            f"{name} = {value}: must be a power of two and at least {least}, {what}; the nearest legal value is {nearest}"
+            f"{name} = {value}: must be a power of two and at least {least}, {what}; "
+            f"the nearest legal value is {nearest}"
         )

@@ -61,7 +61,7 @@ class MatrixUnit:
 
 @dataclass(frozen=True)
 class Profile:
-    """One card: its name, the architecture it compiles for, its limits, clocks in MHz, and its matrix unit if it has one."""
+    """One card: name, architecture it compiles for, limits, clocks in MHz, and its matrix unit if it has one."""
 
     name: str
     arch: str

@@ -76,8 +76,8 @@ class Compiled:
 def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
     """Compile a kernel for an architecture, specialised as Triton's binder would for a launch with these arrays.
 
-    Without arrays the launch is the request's default one: contiguous and aligned. `scalars` are the host function's other
-    arguments. Raises CompilationError with what Triton or ptxas said.
+    Without arrays the launch is the request's default one: contiguous and aligned. `scalars` are the host function's
+    other arguments. Raises CompilationError with what Triton or ptxas said.
     """
     if arch not in ARCHITECTURES:
         raise LayoutgenError(f"arch {arch!r}: unknown; known are {', '.join(ARCHITECTURES)}")
@@ -141,8 +141,8 @@ def opcodes(sass: str) -> Counter[str]:
 def entry_parameters(ptx: str, kernel: str) -> tuple[Parameter, ...]:
     """Return the parameters of a PTX entry in order, hidden ones included.
 
-    >>> entry_parameters(".visible .entry f(\\n.param .u64 .ptr .global .align 1 f_param_0,\\n.param .u32 f_param_1\\n)", "f")
-    (Parameter(name='f_param_0', type='u64'), Parameter(name='f_param_1', type='u32'))
+    >>> entry_parameters(".visible .entry f(.param .u64 .ptr .global .align 1 p0, .param .u32 p1)", "f")
+    (Parameter(name='p0', type='u64'), Parameter(name='p1', type='u32'))
     """
     entry = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\((.*?)\)", ptx, re.DOTALL)
     if entry is None:
