@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention.py.jinja (8ed714030fbf).
+Emitted by layoutgen 0.1.0 from template attention.py.jinja (fa77029a32c4).
 Do not edit; regenerate it with
 
     layoutgen emit attention --head-dim 96 --split 64,32 --block-m 64 --block-n 32 --atom m8n8k4
@@ -573,13 +573,15 @@ def attention_kernel(
         # S = Q K^T, in the log2 domain.
         product = gl.zeros([4, 2, 8, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_S)
         for step in gl.static_range(16):
-            a = q_buffer0.slice(step * 64, 64).load(FRAGMENT_A_S)
-            b = k_buffer0.slice(step * 32, 32).load(FRAGMENT_B_S)
-            product = mma(product, operand_a_s(a), operand_b_s(b))
+            fragment_a = q_buffer0.slice(step * 64, 64).load(FRAGMENT_A_S)
+            fragment_b = k_buffer0.slice(step * 32, 32).load(FRAGMENT_B_S)
+            operand_b = operand_b_s(fragment_b)
+            product = mma(product, operand_a_s(fragment_a), operand_b)
         for step in gl.static_range(8):
-            a = q_buffer1.slice(step * 64, 64).load(FRAGMENT_A_S)
-            b = k_buffer1.slice(step * 32, 32).load(FRAGMENT_B_S)
-            product = mma(product, operand_a_s(a), operand_b_s(b))
+            fragment_a = q_buffer1.slice(step * 64, 64).load(FRAGMENT_A_S)
+            fragment_b = k_buffer1.slice(step * 32, 32).load(FRAGMENT_B_S)
+            operand_b = operand_b_s(fragment_b)
+            product = mma(product, operand_a_s(fragment_a), operand_b)
         scores = to_matrix_s(product) * LOG2_E
         visible = column[None, :] < keys
         scores = gl.where(visible, scores, -float("inf"))
@@ -599,15 +601,17 @@ def attention_kernel(
         factor = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O64), assert_trivial=True)
         output0 = to_accumulator_o64(to_matrix_o64(output0) * factor[:, None])
         for step in gl.static_range(8):
-            a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O64)
-            b = v_buffer0.slice(step * 64, 64).load(FRAGMENT_B_O64)
-            output0 = mma(output0, operand_a_o64(a), operand_b_o64(b))
+            fragment_a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O64)
+            fragment_b = v_buffer0.slice(step * 64, 64).load(FRAGMENT_B_O64)
+            operand_b = operand_b_o64(fragment_b)
+            output0 = mma(output0, operand_a_o64(fragment_a), operand_b)
         factor = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O32), assert_trivial=True)
         output1 = to_accumulator_o32(to_matrix_o32(output1) * factor[:, None])
         for step in gl.static_range(8):
-            a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O32)
-            b = v_buffer1.slice(step * 32, 32).load(FRAGMENT_B_O32)
-            output1 = mma(output1, operand_a_o32(a), operand_b_o32(b))
+            fragment_a = p_buffer.slice(step * 64, 64).load(FRAGMENT_A_O32)
+            fragment_b = v_buffer1.slice(step * 32, 32).load(FRAGMENT_B_O32)
+            operand_b = operand_b_o32(fragment_b)
+            output1 = mma(output1, operand_a_o32(fragment_a), operand_b)
 
     # A row without any visible key has a sum of 0: its output is 0 and its LSE -inf.
     empty = row_sum == 0.0

@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul.py.jinja (0d1774bb2ac0).
+Emitted by layoutgen 0.1.0 from template matmul.py.jinja (f9e438586b37).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --block-m 64 --block-n 64 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4
@@ -236,9 +236,10 @@ def matmul_kernel(
         b_buffer.store(b_tile.reshape([512, 4]))
         gl.barrier()
         for step in gl.static_range(8):
-            a = a_buffer.slice(step * 64, 64).load(FRAGMENT_A_C)
-            b = b_buffer.slice(step * 64, 64).load(FRAGMENT_B_C)
-            product = mma(product, operand_a_c(a), operand_b_c(b))
+            fragment_a = a_buffer.slice(step * 64, 64).load(FRAGMENT_A_C)
+            fragment_b = b_buffer.slice(step * 64, 64).load(FRAGMENT_B_C)
+            operand_b = operand_b_c(fragment_b)
+            product = mma(product, operand_a_c(fragment_a), operand_b)
 
     matrix = to_matrix_c(product).to(gl.float16)
     row += gl.arange(0, 64, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
