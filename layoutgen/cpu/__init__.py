@@ -5,8 +5,8 @@
     report = launch(program, grid=2, num_warps=4, arguments=[Tensor.input("q", q), ..., out, 0.125], shared_bytes=20480)
     print(report); out.array
 
-The instruction sets share `memory`, `watch`, `counters`, `tensor_core`, `fragments`, `machine` and `access`; what is PTX's
-alone is in the modules `ptx_*`. Needs NumPy only.
+The instruction sets share `memory`, `watch`, `counters`, `tensor_core`, `fragments`, `machine` and
+`access`; what is PTX's alone is in the modules `ptx_*`. Needs NumPy only.
 """
 
 from layoutgen.cpu.counters import LineCount

@@ -1,7 +1,7 @@
 """Loads and stores of a machine's threads with every check and count: what all instruction sets share.
 
-Addresses are bytes, one a thread (or one for all). A lane whose access is not allowed is reported, reads a NaN and
-stores nothing.
+Addresses are bytes, one a thread (or one for all). A lane whose access is not allowed is reported, reads a
+NaN and stores nothing.
 """
 
 from __future__ import annotations
@@ -139,14 +139,17 @@ def store_shared(machine: Machine, address: Array, width: int, values: Sequence[
             place = int(address[lost][0])
             numbers = np.flatnonzero(lost) if lanes is None else lanes[lost]
             machine.report(
-                rules.RACE, numbers, lambda: f"two lanes of one store write different values to shared address {place}"
+                rules.RACE,
+                numbers,
+                lambda: f"two lanes of one store write different values to shared address {place}",
             )
 
 
 def _shared(
     machine: Machine, address: Array, whole: int, values: list[Array] | None, width: int
 ) -> tuple[Array, Array | None, bool]:
-    """Check, count and record a shared access: the addresses and lanes that may be made, and whether lanes meet."""
+    """Check, count and record a shared access: the addresses and lanes that may be made, and whether lanes
+    meet."""
     address = _spread(machine, address, np.int64)
     blocks, warps = machine.blocks, machine.warps_per_block
     shape = (LANES, blocks, warps)

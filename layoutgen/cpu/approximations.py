@@ -1,8 +1,8 @@
 """The approximate functions of the special-function unit, modelled as correctly rounded.
 
-The hardware's bits are not public. Each function is computed in float64 and rounded once to float32, which lies within
-the error that the PTX ISA allows; PTX and machine code use the same model, so that both can be compared bit for bit.
-Arguments and results are float32 arrays; flushing of subnormals is the caller's.
+The hardware's bits are not public. Each function is computed in float64 and rounded once to float32, which
+lies within the error that the PTX ISA allows; PTX and machine code use the same model, so that both can be
+compared bit for bit. Arguments and results are float32 arrays; flushing of subnormals is the caller's.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ reciprocal_square_root = _wide(lambda value: 1.0 / np.sqrt(value))
 
 
 def divide_full(a: Array, b: Array) -> Array:
-    """div.full.f32: a times the rounded reciprocal of b, both scaled where the reciprocal would be subnormal or
-    overflow (PTX ISA: at most 2 units in the last place over the full range)."""
+    """div.full.f32: a times the rounded reciprocal of b, both scaled where the reciprocal would be
+    subnormal or overflow (PTX ISA: at most 2 units in the last place over the full range)."""
     size = np.abs(b)
     scale = np.where(size > np.float32(2.0**126), np.float32(0.25), np.float32(1))
     scale = np.where(size < np.float32(2.0**-126), np.float32(2.0**24), scale)

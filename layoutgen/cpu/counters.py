@@ -1,9 +1,9 @@
 """What an execution costs, counted: warp instructions, shared wavefronts, global sectors, mma.
 
-Rules (Volta; facts in NVIDIA's "Nsight Compute: Memory Tables" and measured by others): a shared access of 32, 64 or
-128 bits is split into 1, 2 or 4 phases of consecutive lanes; a phase takes as many wavefronts as the largest number of
-distinct 4-byte words that fall into one of the 32 banks. A global access takes one sector for every distinct
-32-byte piece that its warp touches.
+Rules (Volta; facts in NVIDIA's "Nsight Compute: Memory Tables" and measured by others): a shared access of
+32, 64 or 128 bits is split into 1, 2 or 4 phases of consecutive lanes; a phase takes as many wavefronts as
+the largest number of distinct 4-byte words that fall into one of the 32 banks. A global access takes one
+sector for every distinct 32-byte piece that its warp touches.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _distinct(keys: Array, active: Array | None) -> Array:
 def wavefronts(address: Array, active: Array | None, width: int) -> tuple[int, int]:
     """Wavefronts of shared accesses, and the fewest that accesses of this width can take.
 
-    `address` (bytes) and `active` have the shape [32 lanes, warps]; `width` is a lane's whole access in bytes. The
-    minimum is one wavefront for every phase with an active lane.
+    `address` (bytes) and `active` have the shape [32 lanes, warps]; `width` is a lane's whole access in
+    bytes. The minimum is one wavefront for every phase with an active lane.
 
     >>> import numpy as np
     >>> wavefronts(np.arange(32).reshape(32, 1) * 4, None, 4), wavefronts(np.arange(32).reshape(32, 1) * 8, None, 4)

@@ -1,8 +1,8 @@
 """Which lane and register holds which element of an mma.sync operand: the ISA's formulas, written down again.
 
 Source: PTX ISA, "Matrix fragments for mma.m8n8k4 with .f16", "... for mma.m16n8k8", "... for mma.m16n8k16
-with floating point type". Nothing here is shared with the catalogue of atoms: the executor exists to be able to
-contradict it.
+with floating point type". Nothing here is shared with the catalogue of atoms: the executor exists to be
+able to contradict it.
 
 A warp computes `groups` independent products: four for m8n8k4 (one a quadpair), one for the others.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ class FragmentError(LayoutgenError):
 class Fragments:
     """Where the elements of one instruction's operands lie within a warp.
 
-    Every table holds row numbers into an array of `elements x 32 lanes` rows, row = element * 32 + lane, where
-    element counts the values that one lane holds (halves of a packed register count low half first).
+    Every table holds row numbers into an array of `elements x 32 lanes` rows, row = element * 32 + lane,
+    where element counts the values that one lane holds (halves of a packed register count low half first).
 
     `a[g, m, k]`, `b[g, k, n]`, `c[g, m, n]`, `d[g, m, n]` give the row of that matrix element of group g;
     `a_elements` and so on say how many values a lane holds. m8n8k4's accumulators differ between f16 and f32.
@@ -121,7 +121,7 @@ def _table(place: Place, elements: int, shape: tuple[int, int, int]) -> Rows:
     return table  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=None)
+@cache
 def fragments(shape: str, a_layout: str, b_layout: str, accumulator: str) -> Fragments:
     """The fragment tables of `mma.sync.<shape>.<a_layout>.<b_layout>` with an f16 or f32 accumulator.
 

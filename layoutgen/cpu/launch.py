@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
 from layoutgen.cpu.watch import Finding, Watch
 
 Array = NDArray[Any]
-Argument = Union[Tensor, int, float, None]
+Argument = Tensor | int | float | None
 Progress = Callable[[int, int], None]
 
 ARITHMETICS = ("v100", "exact")
@@ -35,8 +35,9 @@ THREADS_AT_ONCE = 8192
 class LaunchReport:
     """What a launch did: findings, costs, time.
 
-    `lines` counts per source line, `total` over all; `redundant_writes` counts shared stores that would be races if
-    they did not store the bytes that were there already; `instructions` are executed vector steps (Python's work).
+    `lines` counts per source line, `total` over all; `redundant_writes` counts shared stores that would be
+    races if they did not store the bytes that were there already; `instructions` are executed vector steps
+    (Python's work).
     """
 
     kernel: str
@@ -93,14 +94,16 @@ def launch(
     threads_at_once: int = THREADS_AT_ONCE,
     step_limit: int = 5_000_000,
 ) -> LaunchReport:
-    """Execute a kernel for every block of `grid` with all checks on; output tensors hold the results afterwards.
+    """Execute a kernel for every block of `grid` with all checks on; output tensors hold the results
+    afterwards.
 
-    `program`: parsed or PTX text. `grid`: blocks in x, or (x, y, z). `arguments`: in the order of the kernel's
-    parameters; a Tensor or None (null) for a pointer, numbers for the rest; pointers left out at the end are null.
-    `mma`: "v100" (bit for bit; refuses instructions that no V100 has) or "exact" (the exact sum rounded once).
-    `shared_bytes`: the size of the dynamic shared memory, from the compiler's metadata; it has no default when the kernel
-    has any. `expect_all_written`: report output elements that no thread wrote. `progress(done, all)` is called with
-    numbers of blocks. `step_limit`: instructions for one vector of threads before an endless loop is assumed.
+    `program`: parsed or PTX text. `grid`: blocks in x, or (x, y, z). `arguments`: in the order of the
+    kernel's parameters; a Tensor or None (null) for a pointer, numbers for the rest; pointers left out at
+    the end are null. `mma`: "v100" (bit for bit; refuses instructions that no V100 has) or "exact" (the
+    exact sum rounded once). `shared_bytes`: the size of the dynamic shared memory, from the compiler's
+    metadata; it has no default when the kernel has any. `expect_all_written`: report output elements that
+    no thread wrote. `progress(done, all)` is called with numbers of blocks. `step_limit`: instructions for
+    one vector of threads before an endless loop is assumed.
 
     Raises ExecutionError for a bad launch, UnsupportedInstructionError, and ArithmeticUnavailableError.
     """
@@ -126,9 +129,7 @@ def launch(
         steps = redundant = 0
         for start in range(0, blocks, group):
             numbers = np.arange(start, min(start + group, blocks))
-            machine = Machine(
-                numbers, shape, num_warps, memory, size, grain, watch, counters, mma, step_limit
-            )
+            machine = Machine(numbers, shape, num_warps, memory, size, grain, watch, counters, mma, step_limit)
             machine.regs = slots.initial()
             machine.run(code)
             steps += machine.steps

@@ -1,12 +1,13 @@
 """All threads of some blocks as one vector: geometry, masks, reconvergence, barriers.
 
-Thread arrays are flat, lane-major: entry lane * warps + warp, so that `reshape(32, warps)` has one row a lane and a
-shuffle or a fragment is a gather of rows. Warps count block by block. A mask is a bool array of that form, or None for
-"every thread". Nothing here knows an instruction set: code is a list of steps, and a step takes the machine.
+Thread arrays are flat, lane-major: entry lane * warps + warp, so that `reshape(32, warps)` has one row a
+lane and a shuffle or a fragment is a gather of rows. Warps count block by block. A mask is a bool array of
+that form, or None for "every thread". Nothing here knows an instruction set: code is a list of steps, and a
+step takes the machine.
 
-Divergence: of all groups of threads that wait at different places, the one at the lowest instruction number runs, and
-groups that meet merge. For the forward-laid, structured control flow that Triton emits this reconverges where the
-hardware would at the latest.
+Divergence: of all groups of threads that wait at different places, the one at the lowest instruction number
+runs, and groups that meet merge. For the forward-laid, structured control flow that Triton emits this
+reconverges where the hardware would at the latest.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Machine:
     """State of an execution of `blocks` (linear block numbers) of a launch of `grid` blocks (x, y, z)."""
 
     def __init__(
-        self, blocks: Array, grid: tuple[int, int, int], warps: int, glob: GlobalMemory, shared_bytes: int, grain: int,
-        watch: Watch, counters: Counters, arithmetic: str, step_limit: int,
+        self, blocks: Array, grid: tuple[int, int, int], warps: int, glob: GlobalMemory, shared_bytes: int,
+        grain: int, watch: Watch, counters: Counters, arithmetic: str, step_limit: int,
     ) -> None:  # fmt: skip
         self.grid, self.warps_per_block = grid, warps
         self.blocks = int(blocks.size)
@@ -189,13 +190,15 @@ class Machine:
         shape = (LANES, self.blocks, self.warps_per_block)
         here = self.mask.reshape(shape)
         present = here if self.exited is None else here | self.exited.reshape(shape)
-        arrived = here.any(axis=(0, 2))
-        whole = present.all(axis=(0, 2))
+        arrived: Array = np.asarray(here.any(axis=(0, 2)))
+        whole: Array = np.asarray(present.all(axis=(0, 2)))
         missing = arrived & ~whole
         if missing.any():
             absent = ~present & missing[None, :, None]
             self.report(
-                rules.DIVERGENCE, absent.ravel(), lambda: "a barrier that this thread of the block does not reach"
+                rules.DIVERGENCE,
+                absent.ravel(),
+                lambda: "a barrier that this thread of the block does not reach",
             )
         self.shared_watch.block_barrier(np.flatnonzero(arrived))
 
@@ -225,7 +228,8 @@ class Machine:
     # Reports ----------------------------------------------------------------------------------------------
 
     def report(self, kind: str, lanes: Array, detail: Callable[[], str], rule: str = "") -> None:
-        """Report the threads in `lanes` (a mask of all threads, or their numbers) at the present instruction."""
+        """Report the threads in `lanes` (a mask of all threads, or their numbers) at the present
+        instruction."""
         numbers = np.flatnonzero(lanes) if lanes.dtype == np.bool_ else lanes
         if not numbers.size:
             return

@@ -1,8 +1,9 @@
 """The two address spaces: tensors far apart in global memory, and one shared memory for every block.
 
-Nothing here knows an instruction set. Global addresses are bytes in a 64-bit space; each tensor has a slot of
-16 GiB of its own and lies across a 4 GiB boundary in it, so that a wrong high half of an address is an address
-out of bounds. All of a slot that the tensor does not cover is guard zone: it reads as NaN and keeps nothing.
+Nothing here knows an instruction set. Global addresses are bytes in a 64-bit space; each tensor has a slot
+of 16 GiB of its own and lies across a 4 GiB boundary in it, so that a wrong high half of an address is an
+address out of bounds. All of a slot that the tensor does not cover is guard zone: it reads as NaN and keeps
+nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class TensorError(LayoutgenError):
 class Tensor:
     """A kernel argument in global memory: values, where they lie, who may read and who may write.
 
-    `strides` are in elements, may be zero or negative for inputs, and default to row-major contiguous. Bytes
-    between the elements belong to nobody: reading them is an uninitialised read, writing them an unowned write.
-    `misalign` (bytes, a multiple of the element size) moves element 0 away from a 256-byte boundary.
+    `strides` are in elements, may be zero or negative for inputs, and default to row-major contiguous.
+    Bytes between the elements belong to nobody: reading them is an uninitialised read, writing them an
+    unowned write. `misalign` (bytes, a multiple of the element size) moves element 0 away from a 256-byte
+    boundary.
     """
 
     def __init__(
@@ -55,7 +57,8 @@ class Tensor:
         empty = 0 in self.shape
         self.low = 0 if empty else sum(r for r in reach if r < 0)  # bytes from element 0, inclusive
         self.high = 0 if empty else sum(r for r in reach if r > 0) + size  # exclusive
-        # The storage begins on a 16-byte boundary of the address space, so that any access can be a NumPy view.
+        # The storage begins on a 16-byte boundary of the address space, so that any access can be a NumPy
+        # view.
         self.skip = (self.misalign + self.low) % 16
         self.storage: Array = np.resize(_FILL, -(-(self.skip + self.high - self.low) // 16) * 16 + 16)
         self.owned: Array = np.zeros(self.storage.size, np.bool_)
@@ -77,9 +80,7 @@ class Tensor:
         return tuple(step * self.dtype.itemsize for step in self.strides)
 
     @classmethod
-    def input(
-        cls, name: str, values: ArrayLike, strides: Sequence[int] | None = None, *, misalign: int = 0
-    ) -> Tensor:
+    def input(cls, name: str, values: ArrayLike, strides: Sequence[int] | None = None, *, misalign: int = 0) -> Tensor:
         """A tensor that holds `values` and may only be read. A zero stride wants values equal along it."""
         array = np.asarray(values)
         tensor = cls(name, array.shape, array.dtype, strides, writable=False, misalign=misalign)
@@ -190,7 +191,7 @@ class GlobalMemory:
         slot = (low >> _SLOT_BITS) - 1
         if 0 <= slot < len(self.tensors) and low >= self._low[slot] and high + width <= self._high[slot]:
             return [(slot, None)]
-        parts = []
+        parts: list[tuple[int, Array | None]] = []
         for slot in np.unique(address >> np.uint64(_SLOT_BITS)).astype(np.int64) - 1:
             if 0 <= slot < len(self.tensors) and self._high[slot] - self._low[slot] >= width:
                 first, last = np.uint64(self._low[slot]), np.uint64(self._high[slot] - width)
@@ -239,7 +240,8 @@ class GlobalMemory:
         return values, bad if bad.any() else None
 
     def write(self, address: Array, width: int, values: Sequence[Array], block: Array) -> Write:
-        """Store one item of `width` bytes for every array in `values`. `block` numbers the block of each lane."""
+        """Store one item of `width` bytes for every array in `values`. `block` numbers the block of each
+        lane."""
         whole = width * len(values)
         parts = self._locate(address, whole)
         outside = None
@@ -270,13 +272,12 @@ class GlobalMemory:
                 tensor.writer[at] = block[chosen]
                 clash[chosen] |= tensor.writer[at] != block[chosen]
                 tensor.initialised[at] = True
-        return Write(
-            outside, unowned if unowned.any() else None, clash if clash.any() else None
-        )
+        return Write(outside, unowned if unowned.any() else None, clash if clash.any() else None)
 
 
 class SharedMemory:
-    """`blocks` shared memories of `size` bytes each, as one array; nothing survives from one launch to the next."""
+    """`blocks` shared memories of `size` bytes each, as one array; nothing survives from one launch to the
+    next."""
 
     def __init__(self, blocks: int, size: int) -> None:
         self.size = size
@@ -285,7 +286,8 @@ class SharedMemory:
         self._views = {width: self.storage.view(f"u{width}") for width in (1, 2, 4, 8)}
 
     def read(self, block: Array, address: Array, width: int, count: int) -> list[Array]:
-        """`count` items of `width` bytes a lane. Pre: every access is aligned and inside (`watch` has checked)."""
+        """`count` items of `width` bytes a lane. Pre: every access is aligned and inside (`watch` has
+        checked)."""
         index = (block * self.stride + address) // width
         view = self._views[width]
         return [np.take(view, index + item if item else index) for item in range(count)]

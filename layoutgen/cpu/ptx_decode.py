@@ -70,7 +70,8 @@ _OWN_GUARD = ("bra", "ret", "exit")
 
 
 def decode(instruction: Instruction, slots: Slots) -> Step:
-    """The step that executes `instruction`. Raises UnsupportedInstructionError for a form that is not known."""
+    """The step that executes `instruction`. Raises UnsupportedInstructionError for a form that is not
+    known."""
     decoder = DECODERS.get(instruction.op[0])
     if decoder is None:
         raise UnsupportedInstructionError(instruction.text)
@@ -112,13 +113,14 @@ def _first_time(code: list[Step], pc: int, step: Step, sources: list[int], slots
         code[pc] = step
         for slot in sources:
             if id(machine.regs[slot]) in garbage:
-                name = slots.name(slot)
-                machine.report(
-                    watch.UNINITIALISED, machine.active(), lambda: f"register {name} is read before it is written", name
-                )
+                _report_unwritten(machine, slots.name(slot))
         return step(machine)
 
     return run
+
+
+def _report_unwritten(machine: Machine, name: str) -> None:
+    machine.report(watch.UNINITIALISED, machine.active(), lambda: f"register {name} is read before it is written", name)
 
 
 def decode_program(program: Program, slots: Slots) -> list[Step]:

@@ -1,7 +1,8 @@
-"""PTX floating-point instructions and comparisons (PTX ISA, "Floating Point", "Half Precision", "Comparison").
+"""PTX floating-point instructions and comparisons (PTX ISA, "Floating Point", "Half Precision",
+"Comparison").
 
-fp32 and fp16 operations round once, to nearest even, and keep subnormals unless `.ftz` says otherwise; NaN results are
-the GPU's one NaN.
+fp32 and fp16 operations round once, to nearest even, and keep subnormals unless `.ftz` says otherwise; NaN
+results are the GPU's one NaN.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _signed_zero(choose: Function, maximum: bool) -> Function:
         bits: Any = np.uint32 if a.dtype == np.float32 else np.uint16 if a.dtype == np.float16 else np.uint64
         x, y = a.view(bits), b.view(bits)
         merged = x & y if maximum else x | y
-        return np.where(equal, merged, result.view(bits)).view(a.dtype)
+        result: Array = np.where(equal, merged, result.view(bits)).view(a.dtype)
+        return result
 
     return extreme
 

@@ -17,9 +17,7 @@ Array = NDArray[Any]
 Function = Callable[..., Array]
 
 
-def compute(
-    instruction: Instruction, slots: Slots, kinds: list[str], result: str, function: Function
-) -> Step:
+def compute(instruction: Instruction, slots: Slots, kinds: list[str], result: str, function: Function) -> Step:
     """A step that applies `function` to the sources, read as types `kinds`, and writes a `result`."""
     if len(instruction.operands) != len(kinds) + 1:
         raise UnsupportedInstructionError(instruction.text, f"{len(kinds) + 1} operands expected")
@@ -47,7 +45,8 @@ def compute(
 
 
 def integer_kind(instruction: Instruction, modifiers: tuple[str, ...] = ()) -> str:
-    """The instruction's integer type; raises UnsupportedInstructionError on any modifier not in `modifiers`."""
+    """The instruction's integer type; raises UnsupportedInstructionError on any modifier not in
+    `modifiers`."""
     *rest, kind = instruction.op[1:]
     if kind not in BITS or kind[0] not in "bus" or any(m not in modifiers for m in rest):
         raise UnsupportedInstructionError(instruction.text)
@@ -62,7 +61,8 @@ def _multiply_high(a: Array, b: Array) -> Array:
     bits = a.dtype.itemsize * 8
     if bits < 64:
         big: Any = np.int64 if a.dtype.kind == "i" else np.uint64
-        return ((a.astype(big) * b.astype(big)) >> big(bits)).astype(a.dtype)
+        result: Array = ((a.astype(big) * b.astype(big)) >> big(bits)).astype(a.dtype)
+        return result
     x, y = a.view(np.uint64), b.view(np.uint64)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
@@ -122,7 +122,8 @@ def decode_multiply(instruction: Instruction, slots: Slots) -> Step:
         big = numpy_wide(kind)
 
         def wide(a: Array, b: Array) -> Array:
-            return a.astype(big) * b.astype(big)
+            result: Array = a.astype(big) * b.astype(big)
+            return result
 
         result, product = _wide(kind), wide
     elif how in _MULTIPLY:
@@ -158,7 +159,8 @@ def _bit_length(a: Array) -> Array:
         length += np.where(big, np.uint32(shift), np.uint32(0))
         rest = np.where(big, rest >> a.dtype.type(shift), rest)
         shift //= 2
-    return length + (rest != 0)
+    result: Array = length + (rest != 0)
+    return result
 
 
 def _count_bits(a: Array) -> Array:
@@ -167,7 +169,8 @@ def _count_bits(a: Array) -> Array:
 
 def _count_bits_slowly(a: Array) -> Array:
     bits = np.unpackbits(np.ascontiguousarray(a).view(np.uint8)).reshape(*a.shape, -1)
-    return bits.sum(axis=-1, dtype=np.uint32)
+    result: Array = bits.sum(axis=-1, dtype=np.uint32)
+    return result
 
 
 def _reverse(a: Array) -> Array:
@@ -195,12 +198,15 @@ def decode_shift(instruction: Instruction, slots: Slots) -> Step:
     own = storage(bits)
 
     def left(a: Array, n: Array) -> Array:
-        return np.where(n < bits, a << np.minimum(n, bits - 1).astype(own), own(0))
+        result: Array = np.where(n < bits, a << np.minimum(n, bits - 1).astype(own), own(0))
+        return result
 
     def right(a: Array, n: Array) -> Array:
         if a.dtype.kind == "i":
-            return a >> np.minimum(n, bits - 1).astype(a.dtype)
-        return np.where(n < bits, a >> np.minimum(n, bits - 1).astype(own), own(0))
+            result: Array = a >> np.minimum(n, bits - 1).astype(a.dtype)
+            return result
+        result: Array = np.where(n < bits, a >> np.minimum(n, bits - 1).astype(own), own(0))
+        return result
 
     if instruction.op[0] == "shl":
         kind = f"b{bits}"
@@ -231,11 +237,15 @@ def decode_bit_field(instruction: Instruction, slots: Slots) -> Step:
     everything = own((1 << bits) - 1)
 
     def ones(length: Array) -> Array:
-        return np.where(length >= bits, everything, (own(1) << np.minimum(length, bits - 1).astype(own)) - own(1))
+        result: Array = np.where(
+            length >= bits, everything, (own(1) << np.minimum(length, bits - 1).astype(own)) - own(1)
+        )
+        return result
 
     def shift(value: Array, n: Array, left: bool) -> Array:
         amount = np.minimum(n, bits - 1).astype(own)
-        return np.where(n >= bits, own(0), value << amount if left else value >> amount)
+        result: Array = np.where(n >= bits, own(0), value << amount if left else value >> amount)
+        return result
 
     def extract(a: Array, position: Array, length: Array) -> Array:
         position, length = position & np.uint32(255), length & np.uint32(255)

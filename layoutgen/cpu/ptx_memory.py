@@ -9,9 +9,15 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu import access
 from layoutgen.cpu.machine import Machine, Step
-from layoutgen.cpu.ptx_operands import Reader, Slots
+from layoutgen.cpu.ptx_operands import Reader, Slots, constant_reader
 from layoutgen.cpu.ptx_parser import (
-    Address, Instruction, Operand, Register, Symbol, UnsupportedInstructionError, Vector,
+    Address,
+    Instruction,
+    Operand,
+    Register,
+    Symbol,
+    UnsupportedInstructionError,
+    Vector,
 )  # fmt: skip
 from layoutgen.cpu.ptx_types import BITS
 
@@ -44,7 +50,7 @@ def _address(instruction: Instruction, slots: Slots, operand: Operand, bits: int
     own: Any = np.uint64 if bits == 64 else np.uint32
     if operand.base is None:
         constant = np.array([operand.offset], own)
-        return lambda machine: constant
+        return constant_reader(constant)
     if isinstance(operand.base, Register) and bits == 32 and slots.bits(operand.base) == 64:
         bits, kind, own = 64, "u64", np.uint64
     base = slots.read(operand.base, kind, instruction)

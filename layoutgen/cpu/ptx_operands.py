@@ -1,7 +1,7 @@
 """Operands of PTX instructions as slots of a register file, read and written as NumPy arrays.
 
-Registers hold one array a register: `size` entries, or a single one where all threads agree. Arrays are never changed
-in place, so that a move is an alias.
+Registers hold one array a register: `size` entries, or a single one where all threads agree. Arrays are
+never changed in place, so that a move is an alias.
 """
 
 from __future__ import annotations
@@ -14,8 +14,18 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu.machine import Machine
 from layoutgen.cpu.ptx_parser import (
-    Address, Immediate, Instruction, Operand, Pair, Program, Register, Sink, Special, Symbol,
-    UnsupportedInstructionError, Vector,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Program,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    UnsupportedInstructionError,
+    Vector,
 )  # fmt: skip
 from layoutgen.cpu.ptx_types import BITS, is_float, is_signed, numpy_type, storage
 
@@ -31,6 +41,11 @@ GARBAGE: dict[int, Array] = {
     64: np.array([0x7FFF7FFF7FFF7FFF], np.uint64),
 }
 """What a register holds before it is written: told apart by identity, a NaN by value."""
+
+
+def constant_reader(value: Array) -> Reader:
+    """A reader of the same array always."""
+    return lambda _machine: value
 
 
 class Slots:
@@ -71,12 +86,11 @@ class Slots:
         """
         want = numpy_type(kind)
         if isinstance(operand, Immediate):
-            constant = self._constant(operand, kind, instruction)
-            return lambda machine: constant
+            return constant_reader(self._constant(operand, kind, instruction))
         if isinstance(operand, Symbol):
             if operand.name in self.program.shared and kind != "pred":
                 address = np.array([self.program.shared[operand.name]], storage(BITS[kind]))
-                return lambda machine: address
+                return constant_reader(address)
             raise UnsupportedInstructionError(instruction.text, f"symbol {operand.name}")
         if isinstance(operand, Special):
             special = special_register(operand.name, instruction)
@@ -117,7 +131,7 @@ class Slots:
     def write(self, operand: Operand, kind: str, instruction: Instruction) -> Writer:
         """How to write a result of PTX type `kind`; a wider register gets it sign- or zero-extended."""
         if isinstance(operand, Sink):
-            return lambda machine, value: None
+            return lambda _machine, _value: None
         if not isinstance(operand, Register):
             raise UnsupportedInstructionError(instruction.text)
         slot, bits = self.slot(operand), self.bits(operand)
@@ -175,11 +189,11 @@ def special_register(name: str, instruction: Instruction) -> Reader:
     if base == "%laneid":
         return lambda machine: machine.lane
     if base == "%tid":
-        return (lambda machine: machine.thread) if axis == "x" else (lambda machine: np.zeros(1, np.uint32))
+        return (lambda machine: machine.thread) if axis == "x" else (constant_reader(np.zeros(1, np.uint32)))
     if base == "%ntid":
         if axis == "x":
             return lambda machine: np.array([machine.warps_per_block * 32])
-        return lambda machine: np.ones(1, np.uint32)
+        return constant_reader(np.ones(1, np.uint32))
     if base == "%warpid":
         return lambda machine: machine.thread >> 5
     if base == "%nwarpid":

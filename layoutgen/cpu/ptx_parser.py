@@ -1,15 +1,14 @@
 """PTX text -> Program: what a kernel is, before anything says what it does.
 
-The grammar is the part of the PTX ISA that Triton 3.8 and 3.9 emit for sm_70, plus scopes in inline assembly.
-`.loc` directives are followed through `inlined_at`, so that every instruction knows a line of the kernel's own
-file, even where it was inlined from Triton's library.
+The grammar is the part of the PTX ISA that Triton 3.8 and 3.9 emit for sm_70, plus scopes in inline
+assembly. `.loc` directives are followed through `inlined_at`, so that every instruction knows a line of the
+kernel's own file, even where it was inlined from Triton's library.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Union
 
 from layoutgen.cpu.ptx_types import BITS
 from layoutgen.errors import LayoutgenError
@@ -43,7 +42,8 @@ class Special:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A literal. Integers are kept as they are; `float_bits` says that `value` is a bit pattern of that width."""
+    """A literal. Integers are kept as they are; `float_bits` says that `value` is a bit pattern of that
+    width."""
 
     value: int
     float_bits: int = 0
@@ -84,7 +84,7 @@ class Sink:
     """The bit bucket `_`."""
 
 
-Operand = Union[Register, Special, Immediate, Vector, Address, Symbol, Pair, Sink]
+Operand = Register | Special | Immediate | Vector | Address | Symbol | Pair | Sink
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,10 @@ class Parameter:
 class Program:
     """A parsed kernel.
 
-    `registers` maps a name to its width in bits; `labels` to instruction numbers; `shared` maps shared variables to
-    byte offsets, of which `shared_bytes` are allocated statically. `dynamic_shared` says that an `.extern .shared`
-    array follows: its size is the launch's to choose. `threads` is `.reqntid` (0 when absent).
+    `registers` maps a name to its width in bits; `labels` to instruction numbers; `shared` maps shared
+    variables to byte offsets, of which `shared_bytes` are allocated statically. `dynamic_shared` says that
+    an `.extern .shared` array follows: its size is the launch's to choose. `threads` is `.reqntid` (0 when
+    absent).
     """
 
     name: str
@@ -150,7 +151,9 @@ _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+
 _FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"(?:\s+\"([^\"]*)\")?")
 _REG = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.S)
 _PARAM = re.compile(r"\.param\s+\.(\w+)((?:\s+\.\w+(?:\s+\d+)?)*)\s+([\w$]+)(\[\d+\])?")
-_SHARED = re.compile(r"(\.extern\s+)?(?:\.visible\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?")
+_SHARED = re.compile(
+    r"(\.extern\s+)?(?:\.visible\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?"
+)
 _LABEL = re.compile(r"([\w$]+):")
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)U?$")
 _HEXFLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)$")
@@ -182,8 +185,8 @@ def parse_ptx(text: str, entry: str | None = None) -> Program:
     body.read(text, opening + 1)
     body.finish()
     return Program(
-        start[1], target[1] if target else "", tuple(body.instructions), body.labels, body.registers, parameters,
-        body.shared, body.shared_bytes, body.dynamic, count,
+        start[1], target[1] if target else "", tuple(body.instructions), body.labels, body.registers,
+        parameters, body.shared, body.shared_bytes, body.dynamic, count,
     )  # fmt: skip
 
 

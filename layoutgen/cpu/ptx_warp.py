@@ -12,9 +12,16 @@ from layoutgen.cpu.fragments import FragmentError, Fragments, fragments
 from layoutgen.cpu.machine import LANES, ExecutionError, Machine, Step
 from layoutgen.cpu.ptx_operands import Reader, Slots
 from layoutgen.cpu.ptx_parser import (
-    Immediate, Instruction, Operand, Pair, Symbol, UnsupportedInstructionError, Vector,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Symbol,
+    UnsupportedInstructionError,
+    Vector,
 )  # fmt: skip
-from layoutgen.cpu.tensor_core import ArithmeticUnavailableError, Operand as CoreOperand
+from layoutgen.cpu.tensor_core import ArithmeticUnavailableError
+from layoutgen.cpu.tensor_core import Operand as CoreOperand
 
 Array = NDArray[Any]
 
@@ -52,15 +59,16 @@ def decode_return(instruction: Instruction, slots: Slots) -> Step:
 def decode_trap(instruction: Instruction, slots: Slots) -> Step:  # noqa: ARG001
     """trap: ends the execution with an ExecutionError."""
 
-    def step(machine: Machine) -> None:
+    def step(_machine: Machine) -> None:
         raise ExecutionError(f"{instruction.source}: the kernel executed `{instruction.text}`")
 
     return step
 
 
 def decode_fence(instruction: Instruction, slots: Slots) -> Step:  # noqa: ARG001
-    """membar and fence order nothing here: memory is sequentially consistent, and the race rules ask for barriers."""
-    return lambda machine: None
+    """membar and fence order nothing here: memory is sequentially consistent, and the race rules ask for
+    barriers."""
+    return lambda _machine: None
 
 
 def decode_barrier(instruction: Instruction, slots: Slots) -> Step:
@@ -73,7 +81,12 @@ def decode_barrier(instruction: Instruction, slots: Slots) -> Step:
             machine.warp_barrier()
 
         return warp_step
-    if instruction.op[1:] not in (("sync",), ("cta", "sync"), ("sync", "aligned"), ("cta", "sync", "aligned")):
+    if instruction.op[1:] not in (
+        ("sync",),
+        ("cta", "sync"),
+        ("sync", "aligned"),
+        ("cta", "sync", "aligned"),
+    ):
         raise UnsupportedInstructionError(instruction.text)
     if len(instruction.operands) > 1:
         threads = instruction.operands[1]
@@ -83,7 +96,8 @@ def decode_barrier(instruction: Instruction, slots: Slots) -> Step:
 
 
 def _check_members(machine: Machine, what: str, members: Array) -> None:
-    """Report lanes that execute a warp instruction without being named by its member mask, or named and missing."""
+    """Report lanes that execute a warp instruction without being named by its member mask, or named and
+    missing."""
     if members.size == 1 and int(members[0]) == 0xFFFFFFFF:
         machine.converged(what, None)
         return
@@ -153,22 +167,24 @@ def decode_vote(instruction: Instruction, slots: Slots) -> Step:
         return lambda machine: put(machine, _ballot(machine, np.ones(1, np.bool_)))
     if instruction.op[:2] != ("vote", "sync") or len(instruction.operands) != 3:
         raise UnsupportedInstructionError(instruction.text)
-    kind = instruction.op[2:]
-    if kind not in (("all", "pred"), ("any", "pred"), ("uni", "pred"), ("ballot", "b32")):
+    mode, kind = instruction.op[2:]
+    if kind != ("b32" if mode == "ballot" else "pred") or mode not in ("all", "any", "uni", "ballot"):
         raise UnsupportedInstructionError(instruction.text)
-    put = slots.write(instruction.operands[0], kind[1], instruction)
+    put = slots.write(instruction.operands[0], kind, instruction)
     predicate = slots.read(instruction.operands[1], "pred", instruction)
     members = slots.read(instruction.operands[2], "b32", instruction)
 
     def step(machine: Machine) -> None:
-        _check_members(machine, f"vote.sync.{kind[0]}", members(machine))
+        _check_members(machine, f"vote.sync.{mode}", members(machine))
         yes = _ballot(machine, predicate(machine))
-        if kind[0] == "ballot":
+        if mode == "ballot":
             put(machine, yes)
             return
         everyone = _ballot(machine, np.ones(1, np.bool_))
-        result = yes != 0 if kind[0] == "any" else yes == everyone
-        put(machine, result | (yes == 0) if kind[0] == "uni" else result)
+        result: Array = yes != 0 if mode == "any" else yes == everyone
+        if mode == "uni":
+            result = result | (yes == 0)
+        put(machine, result)
 
     return step
 
@@ -219,7 +235,12 @@ def _read_all(slots: Slots, items: tuple[Operand, ...], instruction: Instruction
 
 
 def _mma_step(
-    table: Fragments, operand: str, read_a: list[Reader], read_b: list[Reader], read_c: list[Reader], put: list[Any]
+    table: Fragments,
+    operand: str,
+    read_a: list[Reader],
+    read_b: list[Reader],
+    read_c: list[Reader],
+    put: list[Any],
 ) -> Step:
     inverse = np.empty(table.c.size, np.intp)
     inverse[table.c.ravel()] = np.arange(table.c.size)
@@ -250,8 +271,8 @@ def _mma_step(
             d = tensor_core.exact(a_matrix, b_matrix, c, accumulator, operand)
         flat = np.take(d.reshape(-1, machine.warps), inverse, axis=0).reshape(table.c_elements, -1)
         if accumulator == "f32":
-            for write, register in zip(put, flat, strict=True):
-                write(machine, register)
+            for write, value in zip(put, flat, strict=True):
+                write(machine, value)
         else:
             for number, write in enumerate(put):
                 high = flat[2 * number + 1].astype(np.uint32) << np.uint32(16)

@@ -26,7 +26,8 @@ NAN16 = np.uint16(0x7FFF)
 
 
 def two_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """The rounded float64 sum of `x` and `y` and its exact error (Knuth); the error is NaN when the sum is not finite."""
+    """The rounded float64 sum of `x` and `y` and its exact error (Knuth); the error is NaN when the sum is
+    not finite."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
@@ -49,9 +50,9 @@ def to_odd(total: Array, error: Array) -> Array:
 def sum_to_odd(terms: Sequence[Array]) -> Array:
     """The exact sum of float64 `terms`, rounded to odd in float64.
 
-    The terms are distilled into a non-overlapping expansion (Shewchuk 1997, Grow-Expansion), whose components
-    are then added from the smallest to the largest, each time rounding to odd. Cost: quadratic in the number of
-    terms. Zero results are +0.
+    The terms are distilled into a non-overlapping expansion (Shewchuk 1997, Grow-Expansion), whose
+    components are then added from the smallest to the largest, each time rounding to odd. Cost: quadratic
+    in the number of terms. Zero results are +0.
     """
     expansion: list[Array] = [np.asarray(terms[0], np.float64)]
     for term in terms[1:]:
@@ -85,7 +86,8 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def fma64_to(a: Array, b: Array, c: Array, dtype: type[np.floating[Any]]) -> Array:
-    """`a * b + c` rounded once to `dtype` (float16 or float32), for operands of at most 24 significant bits."""
+    """`a * b + c` rounded once to `dtype` (float16 or float32), for operands of at most 24 significant
+    bits."""
     product = a.astype(np.float64) * b.astype(np.float64)
     return to_odd(*two_sum(product, c.astype(np.float64))).astype(dtype)
 

@@ -3,9 +3,9 @@
 Two arithmetics:
 
 * `v100`: the recipe of a V100's HMMA.884 (Fasi, Higham, Mikaitis and Pranesh 2021, PeerJ CS 7:e330; MMA-Sim,
-  arXiv 2511.10909). Each product keeps the exponent e(a) + e(b); all five terms are cut toward zero to multiples
-  of 2^(E - 23), E being the largest exponent; their exact sum is cut toward zero to 24 bits (f32 accumulator) or
-  rounded to nearest even (f16 accumulator).
+  arXiv 2511.10909). Each product keeps the exponent e(a) + e(b); all five terms are cut toward zero to
+  multiples of 2^(E - 23), E being the largest exponent; their exact sum is cut toward zero to 24 bits (f32
+  accumulator) or rounded to nearest even (f16 accumulator).
 * `exact`: the exact sum is rounded once, to nearest even.
 
 Arrays are problem-shaped, with independent problems along the last axis: a[g, m, k, w], b[g, k, n, w],
@@ -37,7 +37,8 @@ class ArithmeticUnavailableError(LayoutgenError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a k = 4 step rounds; the defaults are those of a V100. Other values are near misses for the tests."""
+    """How a k = 4 step rounds; the defaults are those of a V100. Other values are near misses for the
+    tests."""
 
     alignment_bits: int = 23
     renormalise: bool = False
@@ -97,8 +98,8 @@ class Operand:
 def v100(a: Operand, b: Operand, c: Array, accumulator: str = "f32", recipe: Recipe = V100) -> Array:
     """One k = 4 step of a V100: the bits of d[g, m, n, w].
 
-    Pre: `a` decoded from [g, m, 4, w], `b` from [g, 4, n, w]; `c` holds uint32 bits for an f32 accumulator, uint16
-    for f16. Facts: see the module's docstring; data: 5,000 published results.
+    Pre: `a` decoded from [g, m, 4, w], `b` from [g, 4, n, w]; `c` holds uint32 bits for an f32 accumulator,
+    uint16 for f16. Facts: see the module's docstring; data: 5,000 published results.
     """
     out = np.empty(c.shape, c.dtype)
     for start in range(0, c.shape[-1], _CHUNK):
@@ -110,9 +111,7 @@ def v100(a: Operand, b: Operand, c: Array, accumulator: str = "f32", recipe: Rec
     return out
 
 
-def _v100_chunk(
-    av: Array, ae: Array, bv: Array, be: Array, c: Array, accumulator: str, recipe: Recipe
-) -> Array:
+def _v100_chunk(av: Array, ae: Array, bv: Array, be: Array, c: Array, accumulator: str, recipe: Recipe) -> Array:
     if accumulator == "f32":
         addend = np.ascontiguousarray(c).view(np.float32).astype(np.float64)
         top = _exponent32(c)

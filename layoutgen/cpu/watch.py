@@ -1,7 +1,7 @@
 """What must not happen while a kernel runs, and the record of it when it does.
 
-Findings are values; equal ones (same kind, same instruction) are merged, keep their first witness and count the
-lanes. Nothing here knows an instruction set: an instruction is a number, its source and its text.
+Findings are values; equal ones (same kind, same instruction) are merged, keep their first witness and count
+the lanes. Nothing here knows an instruction set: an instruction is a number, its source and its text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ KINDS = (OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, UNOWNED, DIVERGENCE, RACE, UN
 class Finding:
     """Something that the watch saw: what, where in the kernel's source, and who did it first.
 
-    `count` is in lanes (elements for UNWRITTEN); `block` is the block's (x, y, z), `thread` its first thread at fault.
+    `count` is in lanes (elements for UNWRITTEN); `block` is the block's (x, y, z), `thread` its first
+    thread at fault.
     """
 
     kind: str
@@ -61,13 +62,12 @@ class Watch:
         self, kind: str, pc: int, count: int, block: tuple[int, int, int], thread: int,
         detail: Callable[[], str], rule: str = "",
     ) -> None:  # fmt: skip
-        """Record `count` lanes that broke `rule` at instruction `pc`; `detail` is asked only the first time."""
+        """Record `count` lanes that broke `rule` at instruction `pc`; `detail` is asked only the first
+        time."""
         key = (kind, pc, rule)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = Finding(
-                kind, detail(), self._sources[pc], self._texts[pc], count, block, thread
-            )
+            self._found[key] = Finding(kind, detail(), self._sources[pc], self._texts[pc], count, block, thread)
         else:
             self._found[key] = replace(known, count=known.count + count)
 
@@ -93,10 +93,11 @@ class SharedVerdict:
 class SharedWatch:
     """Shadow of the shared memories of a launch: who touched each location last, and since which barrier.
 
-    A *location* is `grain` bytes, the narrowest shared access of the program. Two accesses to one location, at
-    least one a write, are ordered when a block barrier lies between them, when one thread made both, or, within a
-    warp, when a warp barrier lies between them. All else is a race (lanes of a Volta warp progress independently),
-    but for a write of the bytes that are there already, which is counted in `redundant` instead.
+    A *location* is `grain` bytes, the narrowest shared access of the program. Two accesses to one location,
+    at least one a write, are ordered when a block barrier lies between them, when one thread made both, or,
+    within a warp, when a warp barrier lies between them. All else is a race (lanes of a Volta warp progress
+    independently), but for a write of the bytes that are there already, which is counted in `redundant`
+    instead.
 
     While all blocks behave alike, one row of shadow stands for all of them; the first access that differs
     between blocks gives each its own.
@@ -153,8 +154,9 @@ class SharedWatch:
     ) -> SharedVerdict:
         """Judge and record one access of `width` bytes a lane.
 
-        `block` (row numbers), `thread` (in its block) and `address` (bytes; aligned, inside) have one entry a lane.
-        `unchanged` is None for a read; for a write it says which lanes store the bytes that are there already.
+        `block` (row numbers), `thread` (in its block) and `address` (bytes; aligned, inside) have one entry
+        a lane. `unchanged` is None for a read; for a write it says which lanes store the bytes that are
+        there already.
         """
         count = max(width // self.grain, 1)
         cells = self._cells(block, address)
@@ -190,9 +192,7 @@ class SharedWatch:
                 same = race & unchanged()
                 self.redundant += int(np.count_nonzero(same))
                 race &= ~same
-        return SharedVerdict(
-            fresh if fresh.any() else None, race if race.any() else None, other, clash
-        )
+        return SharedVerdict(fresh if fresh.any() else None, race if race.any() else None, other, clash)
 
     def _note_read(self, cell: Array, thread: Array, warp: Array, epoch: Array, sync: Array) -> None:
         stale = self._read[cell] != epoch
@@ -219,4 +219,5 @@ class SharedWatch:
         key = (sync.astype(np.int64) << 8) | warp
         lanes = self._lanes[cell] & ~(np.uint32(1) << (thread & 31).astype(np.uint32))
         beside = (self._lane_key[cell] == key) & (lanes != 0)
-        return recent & (elsewhere | beside)
+        result: Array = recent & (elsewhere | beside)
+        return result
