@@ -86,8 +86,7 @@ def _signed_zero(choose: Function, maximum: bool) -> Function:
         bits: Any = np.uint32 if a.dtype == np.float32 else np.uint16 if a.dtype == np.float16 else np.uint64
         x, y = a.view(bits), b.view(bits)
         merged = x & y if maximum else x | y
-        result: Array = np.where(equal, merged, result.view(bits)).view(a.dtype)
-        return result
+        return np.asarray(np.where(equal, merged, result.view(bits)).view(a.dtype))
 
     return extreme
 

@@ -198,15 +198,12 @@ def decode_shift(instruction: Instruction, slots: Slots) -> Step:
     own = storage(bits)
 
     def left(a: Array, n: Array) -> Array:
-        result: Array = np.where(n < bits, a << np.minimum(n, bits - 1).astype(own), own(0))
-        return result
+        return np.asarray(np.where(n < bits, a << np.minimum(n, bits - 1).astype(own), own(0)))
 
     def right(a: Array, n: Array) -> Array:
         if a.dtype.kind == "i":
-            result: Array = a >> np.minimum(n, bits - 1).astype(a.dtype)
-            return result
-        result: Array = np.where(n < bits, a >> np.minimum(n, bits - 1).astype(own), own(0))
-        return result
+            return np.asarray(a >> np.minimum(n, bits - 1).astype(a.dtype))
+        return np.asarray(np.where(n < bits, a >> np.minimum(n, bits - 1).astype(own), own(0)))
 
     if instruction.op[0] == "shl":
         kind = f"b{bits}"
