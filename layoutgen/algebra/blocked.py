@@ -19,7 +19,9 @@ class Blocked:
     order: tuple[int, ...]
 
     def layout(self, shape: Sequence[int]) -> LinearLayout:
-        """Return the layout of a tensor of this shape: threads tile it, registers repeat, excess threads replicate.
+        """Return the layout of a tensor of this shape: threads tile it, registers repeat.
+
+        Where the tensor is too small, excess threads replicate it and excess registers vanish, as in Triton.
 
         >>> Blocked((1, 2), (4, 8), (1, 1), (1, 0)).layout((4, 32)).bases["register"]
         [[0, 1], [0, 16]]
@@ -44,6 +46,7 @@ class Blocked:
             while filled[dim] < limits[dim]:
                 registers.append(1 << codomain.offsets[f"dim{dim}"] + filled[dim])
                 filled[dim] += 1
+        registers = [column for column in registers if column]
         domain = hardware_space({"register": len(registers), "lane": len(lanes), "warp": len(warps)})
         return LinearLayout(domain, codomain, (*registers, *lanes, *warps))
 

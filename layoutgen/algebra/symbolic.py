@@ -59,7 +59,7 @@ def from_expressions(bits: Expressions, domain: Space, names: tuple[str, ...] | 
     columns = [0] * domain.bits
     for dim, values in bits.items():
         for bit, value in enumerate(values):
-            terms = sympy.Xor.make_args(value) if isinstance(value, sympy.Xor) else (value,)
+            terms = value.args if isinstance(value, sympy.Xor) else (value,)
             for term in terms:
                 if term == sympy.false:
                     continue
