@@ -14,14 +14,14 @@ from layoutgen.cpu.rounding import canonical, flush, fma32, fma64_to, sum_to_odd
 
 def nearest(value: Fraction, kind: type[np.floating]) -> np.floating:
     """The float nearest to an exact rational, ties to even, by looking at the three candidates around a guess."""
-    guess = kind(float(value)) if abs(value) < Fraction(2) ** 1000 else kind(np.copysign(np.inf, float(value > 0) - 0.5))
     info = np.finfo(kind)
     limit = Fraction(float(info.max)) + Fraction(2) ** (info.maxexp - info.nmant - 2)
     if abs(value) >= limit:
         return kind(np.inf) if value > 0 else kind(-np.inf)
-    if np.isinf(guess):
-        guess = np.copysign(info.max, guess)
-    candidates = [guess, np.nextafter(guess, kind(-np.inf)), np.nextafter(guess, kind(np.inf))]
+    with np.errstate(all="ignore"):
+        guess = kind(float(value))
+        guess = np.clip(guess, info.min, info.max)
+        candidates = [guess, np.nextafter(guess, kind(-np.inf)), np.nextafter(guess, kind(np.inf))]
     finite = [c for c in candidates if np.isfinite(c)]
     unsigned = {2: np.uint16, 4: np.uint32}[info.bits // 8]
     return min(finite, key=lambda c: (abs(Fraction(float(c)) - value), int(c.view(unsigned)) & 1))
