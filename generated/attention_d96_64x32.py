@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention.py.jinja (fa77029a32c4).
+Emitted by layoutgen 0.1.0 from template attention.py.jinja (2a74e3756682).
 Do not edit; regenerate it with
 
     layoutgen emit attention --head-dim 96 --split 64,32 --block-m 64 --block-n 32 --atom m8n8k4
@@ -61,311 +61,335 @@ LOG2_E = gl.constexpr(1.4426950408889634)
 LN_2 = gl.constexpr(0.6931471805599453)
 
 # The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_S: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-        [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-        [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-        [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-    ],
-    lane_bases=[
-        [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-        [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-        [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-        [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-        [0, 0, 4, 0, 0, 0, 0],  # b: m2
-    ],
-    warp_bases=[
-        [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-        [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[4, 2, 8, 2, 2, 2, 4],
+ACCUMULATOR_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 2, 2, 2, 4],
+    )
 )
 
 
 # The accumulator of S = Q K^T as a matrix: who holds which element.
-MATRIX_S: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: n0
-        [2, 0],  # v1: m1
-        [0, 4],  # v2: n2
-        [0, 16],  # nb0: n4
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [0, 2],  # a1: n1
-        [8, 0],  # q0: m3
-        [0, 8],  # q1: n3
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 32],
+MATRIX_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 4],  # v2: n2
+            [0, 16],  # nb0: n4
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [8, 0],  # q0: m3
+            [0, 8],  # q1: n3
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 32],
+    )
 )
 
 
 # One k-step of 4 of the left operand, [m, k].
-FRAGMENT_A_S: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [0, 0],  # nb0: free
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [2, 0],  # a1: m1
-        [8, 0],  # q0: m3
-        [0, 0],  # q1: free
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 4],
+FRAGMENT_A_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [0, 0],  # nb0: free
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [2, 0],  # a1: m1
+            [8, 0],  # q0: m3
+            [0, 0],  # q1: free
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 4],
+    )
 )
 
 
 # One k-step of 4 of the right operand, [n, k].
-FRAGMENT_B_S: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [16, 0],  # nb0: n4
-    ],
-    lane_bases=[
-        [1, 0],  # a0: n0
-        [2, 0],  # a1: n1
-        [0, 0],  # q0: free
-        [8, 0],  # q1: n3
-        [4, 0],  # b: n2
-    ],
-    warp_bases=[
-        [0, 0],  # mb0: free
-        [0, 0],  # mb1: free
-    ],
-    block_bases=[],
-    shape=[32, 4],
+FRAGMENT_B_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [16, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [1, 0],  # a0: n0
+            [2, 0],  # a1: n1
+            [0, 0],  # q0: free
+            [8, 0],  # q1: n3
+            [4, 0],  # b: n2
+        ],
+        warp_bases=[
+            [0, 0],  # mb0: free
+            [0, 0],  # mb1: free
+        ],
+        block_bases=[],
+        shape=[32, 4],
+    )
 )
 
 
 # The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_O64: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-        [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-        [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-        [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-        [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
-    ],
-    lane_bases=[
-        [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-        [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-        [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-        [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-        [0, 0, 4, 0, 0, 0, 0],  # b: m2
-    ],
-    warp_bases=[
-        [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-        [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[4, 2, 8, 4, 2, 2, 4],
+ACCUMULATOR_O64 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 4, 2, 2, 4],
+    )
 )
 
 
 # The accumulator of 64 columns of O as a matrix: who holds which element.
-MATRIX_O64: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: n0
-        [2, 0],  # v1: m1
-        [0, 4],  # v2: n2
-        [0, 16],  # nb0: n4
-        [0, 32],  # nb1: n5
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [0, 2],  # a1: n1
-        [8, 0],  # q0: m3
-        [0, 8],  # q1: n3
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 64],
+MATRIX_O64 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 4],  # v2: n2
+            [0, 16],  # nb0: n4
+            [0, 32],  # nb1: n5
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [8, 0],  # q0: m3
+            [0, 8],  # q1: n3
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 64],
+    )
 )
 
 
 # One k-step of 4 of the left operand, [m, k].
-FRAGMENT_A_O64: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [0, 0],  # nb0: free
-        [0, 0],  # nb1: free
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [2, 0],  # a1: m1
-        [8, 0],  # q0: m3
-        [0, 0],  # q1: free
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 4],
+FRAGMENT_A_O64 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [0, 0],  # nb0: free
+            [0, 0],  # nb1: free
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [2, 0],  # a1: m1
+            [8, 0],  # q0: m3
+            [0, 0],  # q1: free
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 4],
+    )
 )
 
 
 # One k-step of 4 of the right operand, [n, k].
-FRAGMENT_B_O64: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [16, 0],  # nb0: n4
-        [32, 0],  # nb1: n5
-    ],
-    lane_bases=[
-        [1, 0],  # a0: n0
-        [2, 0],  # a1: n1
-        [0, 0],  # q0: free
-        [8, 0],  # q1: n3
-        [4, 0],  # b: n2
-    ],
-    warp_bases=[
-        [0, 0],  # mb0: free
-        [0, 0],  # mb1: free
-    ],
-    block_bases=[],
-    shape=[64, 4],
+FRAGMENT_B_O64 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [16, 0],  # nb0: n4
+            [32, 0],  # nb1: n5
+        ],
+        lane_bases=[
+            [1, 0],  # a0: n0
+            [2, 0],  # a1: n1
+            [0, 0],  # q0: free
+            [8, 0],  # q1: n3
+            [4, 0],  # b: n2
+        ],
+        warp_bases=[
+            [0, 0],  # mb0: free
+            [0, 0],  # mb1: free
+        ],
+        block_bases=[],
+        shape=[64, 4],
+    )
 )
 
 
 # The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_O32: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-        [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-        [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-        [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-    ],
-    lane_bases=[
-        [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-        [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-        [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-        [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-        [0, 0, 4, 0, 0, 0, 0],  # b: m2
-    ],
-    warp_bases=[
-        [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-        [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[4, 2, 8, 2, 2, 2, 4],
+ACCUMULATOR_O32 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 2, 2, 2, 4],
+    )
 )
 
 
 # The accumulator of 32 columns of O as a matrix: who holds which element.
-MATRIX_O32: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: n0
-        [2, 0],  # v1: m1
-        [0, 4],  # v2: n2
-        [0, 16],  # nb0: n4
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [0, 2],  # a1: n1
-        [8, 0],  # q0: m3
-        [0, 8],  # q1: n3
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 32],
+MATRIX_O32 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 4],  # v2: n2
+            [0, 16],  # nb0: n4
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [8, 0],  # q0: m3
+            [0, 8],  # q1: n3
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 32],
+    )
 )
 
 
 # One k-step of 4 of the left operand, [m, k].
-FRAGMENT_A_O32: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [0, 0],  # nb0: free
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [2, 0],  # a1: m1
-        [8, 0],  # q0: m3
-        [0, 0],  # q1: free
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [32, 0],  # mb1: m5
-    ],
-    block_bases=[],
-    shape=[64, 4],
+FRAGMENT_A_O32 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [0, 0],  # nb0: free
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [2, 0],  # a1: m1
+            [8, 0],  # q0: m3
+            [0, 0],  # q1: free
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [32, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[64, 4],
+    )
 )
 
 
 # One k-step of 4 of the right operand, [n, k].
-FRAGMENT_B_O32: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [16, 0],  # nb0: n4
-    ],
-    lane_bases=[
-        [1, 0],  # a0: n0
-        [2, 0],  # a1: n1
-        [0, 0],  # q0: free
-        [8, 0],  # q1: n3
-        [4, 0],  # b: n2
-    ],
-    warp_bases=[
-        [0, 0],  # mb0: free
-        [0, 0],  # mb1: free
-    ],
-    block_bases=[],
-    shape=[32, 4],
+FRAGMENT_B_O32 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [16, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [1, 0],  # a0: n0
+            [2, 0],  # a1: n1
+            [0, 0],  # q0: free
+            [8, 0],  # q1: n3
+            [4, 0],  # b: n2
+        ],
+        warp_bases=[
+            [0, 0],  # mb0: free
+            [0, 0],  # mb1: free
+        ],
+        block_bases=[],
+        shape=[32, 4],
+    )
 )
 
 
 # Columns 0 to 63 of Q: k along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
-TILE_Q0: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
+TILE_Q0 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
 # Of K: k along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
-TILE_K0: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
+TILE_K0 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
 # Of V: k along the rows; a warp stores it in 2 x 128 bits, 8 wavefronts (8 at least).
-TILE_V0: gl.constexpr = gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0])
+TILE_V0 = gl.constexpr(gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0]))
 # Columns 64 to 95 of Q: k along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
-TILE_Q1: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
+TILE_Q1 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
 # Of K: k along the columns; a warp stores it in 2 x 64 bits, 16 wavefronts (4 at least).
-TILE_K1: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
+TILE_K1 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
 # Of V: k along the rows; a warp stores it in 1 x 128 bits, 4 wavefronts (4 at least).
-TILE_V1: gl.constexpr = gl.BlockedLayout([4, 2], [2, 16], [4, 1], [1, 0])
+TILE_V1 = gl.constexpr(gl.BlockedLayout([4, 2], [2, 16], [4, 1], [1, 0]))
 # Buffers hold one slab of rows per k-step, each row 4 consecutive k.
-BUFFER: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0])
+BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0]))
 
 
 @gluon.jit

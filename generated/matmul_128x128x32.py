@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul.py.jinja (f9e438586b37).
+Emitted by layoutgen 0.1.0 from template matmul.py.jinja (f2451d0d991e).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4
@@ -46,119 +46,127 @@ SIGNATURE = {
 
 
 # The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_C: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-        [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-        [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-        [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
-        [0, 0, 0, 4, 0, 0, 0],  # nb2: n6
-        [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-        [4, 0, 0, 0, 0, 0, 0],  # mb2: m6
-    ],
-    lane_bases=[
-        [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-        [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-        [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-        [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-        [0, 0, 4, 0, 0, 0, 0],  # b: m2
-    ],
-    warp_bases=[
-        [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-        [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-    ],
-    block_bases=[],
-    shape=[8, 2, 8, 8, 2, 2, 4],
+ACCUMULATOR_C = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
+            [0, 0, 0, 4, 0, 0, 0],  # nb2: n6
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+            [4, 0, 0, 0, 0, 0, 0],  # mb2: m6
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        block_bases=[],
+        shape=[8, 2, 8, 8, 2, 2, 4],
+    )
 )
 
 
 # The accumulator of C = A B as a matrix: who holds which element.
-MATRIX_C: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: n0
-        [2, 0],  # v1: m1
-        [0, 4],  # v2: n2
-        [0, 32],  # nb1: n5
-        [0, 64],  # nb2: n6
-        [32, 0],  # mb1: m5
-        [64, 0],  # mb2: m6
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [0, 2],  # a1: n1
-        [8, 0],  # q0: m3
-        [0, 8],  # q1: n3
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [0, 16],  # nb0: n4
-    ],
-    block_bases=[],
-    shape=[128, 128],
+MATRIX_C = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 4],  # v2: n2
+            [0, 32],  # nb1: n5
+            [0, 64],  # nb2: n6
+            [32, 0],  # mb1: m5
+            [64, 0],  # mb2: m6
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [8, 0],  # q0: m3
+            [0, 8],  # q1: n3
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [0, 16],  # nb0: n4
+        ],
+        block_bases=[],
+        shape=[128, 128],
+    )
 )
 
 
 # One k-step of 4 of the left operand, [m, k].
-FRAGMENT_A_C: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [0, 0],  # nb1: free
-        [0, 0],  # nb2: free
-        [32, 0],  # mb1: m5
-        [64, 0],  # mb2: m6
-    ],
-    lane_bases=[
-        [1, 0],  # a0: m0
-        [2, 0],  # a1: m1
-        [8, 0],  # q0: m3
-        [0, 0],  # q1: free
-        [4, 0],  # b: m2
-    ],
-    warp_bases=[
-        [16, 0],  # mb0: m4
-        [0, 0],  # nb0: free
-    ],
-    block_bases=[],
-    shape=[128, 4],
+FRAGMENT_A_C = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [0, 0],  # nb1: free
+            [0, 0],  # nb2: free
+            [32, 0],  # mb1: m5
+            [64, 0],  # mb2: m6
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [2, 0],  # a1: m1
+            [8, 0],  # q0: m3
+            [0, 0],  # q1: free
+            [4, 0],  # b: m2
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [0, 0],  # nb0: free
+        ],
+        block_bases=[],
+        shape=[128, 4],
+    )
 )
 
 
 # One k-step of 4 of the right operand, [n, k].
-FRAGMENT_B_C: gl.constexpr = gl.DistributedLinearLayout(
-    reg_bases=[
-        [0, 1],  # v0: k0
-        [0, 2],  # v1: k1
-        [0, 0],  # v2: free
-        [32, 0],  # nb1: n5
-        [64, 0],  # nb2: n6
-        [0, 0],  # mb1: free
-        [0, 0],  # mb2: free
-    ],
-    lane_bases=[
-        [1, 0],  # a0: n0
-        [2, 0],  # a1: n1
-        [0, 0],  # q0: free
-        [8, 0],  # q1: n3
-        [4, 0],  # b: n2
-    ],
-    warp_bases=[
-        [0, 0],  # mb0: free
-        [16, 0],  # nb0: n4
-    ],
-    block_bases=[],
-    shape=[128, 4],
+FRAGMENT_B_C = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: k0
+            [0, 2],  # v1: k1
+            [0, 0],  # v2: free
+            [32, 0],  # nb1: n5
+            [64, 0],  # nb2: n6
+            [0, 0],  # mb1: free
+            [0, 0],  # mb2: free
+        ],
+        lane_bases=[
+            [1, 0],  # a0: n0
+            [2, 0],  # a1: n1
+            [0, 0],  # q0: free
+            [8, 0],  # q1: n3
+            [4, 0],  # b: n2
+        ],
+        warp_bases=[
+            [0, 0],  # mb0: free
+            [16, 0],  # nb0: n4
+        ],
+        block_bases=[],
+        shape=[128, 4],
+    )
 )
 
 
 # A tile of A, 128x32: k along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
-TILE_A: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
+TILE_A = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
 # A tile of B, 32x128: k along the rows; a warp stores it in 4 x 128 bits, 16 wavefronts (16 at least).
-TILE_B: gl.constexpr = gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0])
+TILE_B = gl.constexpr(gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0]))
 # Buffers hold one slab of rows per k-step, each row 4 consecutive k.
-BUFFER: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0])
+BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0]))
 
 
 @gluon.jit

@@ -1,5 +1,6 @@
 """Run the command line as `python -m layoutgen`."""
 
-from layoutgen.cli import main
+from layoutgen.cli import run
 
-main()
+if __name__ == "__main__":
+    run()

@@ -15,6 +15,7 @@ from layoutgen.cli.atoms import atoms
 from layoutgen.cli.compile import compile_command
 from layoutgen.cli.derive import derive
 from layoutgen.cli.emit import emit
+from layoutgen.cli.inspect import inspect
 from layoutgen.cli.prove import prove
 from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
 
@@ -43,5 +44,22 @@ def main() -> None:
     """
 
 
-for command in (atoms, derive, prove, emit, compile_command):
+def run() -> None:
+    """The entry point: main, and then out at once if Triton was loaded.
+
+    Its bindings print a page of reference counts when the interpreter shuts down in the usual way.
+    """
+    status: Any = 0
+    try:
+        main()
+    except SystemExit as stop:
+        status = stop.code
+    if "triton" in sys.modules:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status if isinstance(status, int) else 1)
+    sys.exit(status)
+
+
+for command in (atoms, derive, prove, emit, compile_command, inspect):
     main.add_command(command)

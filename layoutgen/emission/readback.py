@@ -21,12 +21,16 @@ def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
     """Return the layouts that an emitted file defines at its top level, by name. Executes nothing."""
     found: dict[str, LinearLayout | Blocked] = {}
     for node in ast.parse(source).body:
-        if not (
-            isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call)
-        ):
-            continue
-        name, call = node.target.id, node.value
-        kind = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    func=ast.Attribute(attr="constexpr"), args=[ast.Call(func=ast.Attribute(attr=kind)) as call]
+                ),
+            ):
+                pass
+            case _:
+                continue
         try:
             if kind == "DistributedLinearLayout":
                 fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
@@ -66,7 +70,12 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
         )
     for name, staging in values["stagings"].items():
         blocked = _typed(literals, name, Blocked, path)
-        verdicts.append(staged(name, staging.into_buffer(blocked.layout(staging.shape)), staging.element_bytes))
+        loaded = blocked.layout(staging.shape)
+        for dim in ("lane", "warp"):
+            have, want = loaded.domain.bits_of(dim), staging.loaded.domain.bits_of(dim)
+            if have != want:
+                raise LayoutgenError(f"{path}: {name} has {1 << have} of dim {dim}; the kernel runs with {1 << want}")
+        verdicts.append(staged(name, staging.into_buffer(loaded), staging.element_bytes))
     if isinstance(request, AttentionRequest):
         scores = linear(values["scores"].matrix)
         verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))

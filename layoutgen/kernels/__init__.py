@@ -6,7 +6,7 @@ from typing import Any
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention import AttentionRequest, covering_split
 from layoutgen.kernels.matmul import MatmulRequest
-from layoutgen.kernels.request import Array
+from layoutgen.kernels.request import Array, contiguous
 
 Request = AttentionRequest | MatmulRequest
 
@@ -15,7 +15,16 @@ FAMILIES: dict[str, type[AttentionRequest] | type[MatmulRequest]] = {
     "matmul": MatmulRequest,
 }
 
-__all__ = ["FAMILIES", "Array", "AttentionRequest", "MatmulRequest", "Request", "covering_split", "request_from_dict"]
+__all__ = [
+    "FAMILIES",
+    "Array",
+    "AttentionRequest",
+    "MatmulRequest",
+    "Request",
+    "contiguous",
+    "covering_split",
+    "request_from_dict",
+]
 
 
 def request_from_dict(data: Mapping[str, Any]) -> Request:

@@ -128,11 +128,8 @@ class Plan:
     @property
     def instructions(self) -> int:
         """mma instructions a warp issues per iteration."""
-        per_target: dict[str, int] = {}
-        for move in self.moves:
-            if move.kind == "mma":  # one edge from each operand
-                per_target[move.target] = max(per_target.get(move.target, 0), move.times)
-        return sum(per_target.values())
+        # Every instruction is counted on two edges, one from each operand.
+        return sum(move.times for move in self.moves if move.kind == "mma") // 2
 
     def wavefronts(self, kind: str) -> int:
         """Shared-memory wavefronts a warp pays per iteration for all moves of one kind (stage or fetch)."""

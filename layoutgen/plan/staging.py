@@ -87,12 +87,16 @@ def stage(shape: tuple[int, int], k_dim: int, k: int, element_bytes: int, num_wa
     rows, columns = shape
     share = rows * columns // (WARP * num_warps)
     if k_dim == 1:
-        vector = max(1, min(VECTOR_BYTES // element_bytes, columns, share))
-        across = min(max(1, min(ROW_BYTES // element_bytes, columns) // vector), WARP)
-        blocked = Blocked((1, vector), (WARP // across, across), (num_warps, 1), (1, 0))
+        run, vector = 1, max(1, min(VECTOR_BYTES // element_bytes, columns, share))
+        across = max(1, min(ROW_BYTES // element_bytes, columns) // vector)
     else:
-        run = max(1, min(k, share))
-        vector = max(1, min(VECTOR_BYTES // (k * element_bytes), columns, share // k))
-        across = min(columns // vector, WARP)
-        blocked = Blocked((run, vector), (WARP // across, across), (num_warps, 1), (1, 0))
+        run, vector = max(1, min(k, share)), max(1, min(VECTOR_BYTES // (k * element_bytes), columns, share // k))
+        across = columns // vector
+    across = min(across, WARP)
+    # Where the rows run out, lanes first and then warps go along the columns.
+    while WARP // across * run * num_warps > rows and across < min(columns // vector, WARP):
+        across *= 2
+    down = WARP // across
+    warps_down = min(num_warps, max(1, rows // (down * run)))
+    blocked = Blocked((run, vector), (down, across), (warps_down, num_warps // warps_down), (1, 0))
     return Staging(shape, k_dim, k, element_bytes, blocked)

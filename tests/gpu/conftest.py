@@ -39,12 +39,14 @@ def keep_record() -> Iterator[None]:
 
     card = torch.cuda.get_device_name()
     major, minor = torch.cuda.get_device_capability()
-    emulated = "" if (major, minor) in ((7, 0), (7, 5)) else " (m8n8k4 is emulated there: right numbers, meaningless speed)"
+    emulated = (
+        "" if (major, minor) in ((7, 0), (7, 5)) else " (m8n8k4 is emulated there: right numbers, meaningless speed)"
+    )
     lines = [
         f"# Emitted kernels on {card}",
         "",
-        f"sm_{major}{minor}{emulated}; {datetime.date.today()}; layoutgen {layoutgen.__version__}, Triton {triton.__version__}, "
-        f"torch {torch.__version__}, Python {platform.python_version()}.",
+        f"sm_{major}{minor}{emulated}; {datetime.date.today()}; layoutgen {layoutgen.__version__}, "
+        f"Triton {triton.__version__}, torch {torch.__version__}, Python {platform.python_version()}.",
         "Written by `LAYOUTGEN_RECORD=FILE make gpu`. References are float64.",
         "",
         "| case | measured | bound |",

@@ -1,0 +1,60 @@
+"""layoutgen inspect."""
+
+from __future__ import annotations
+
+import click
+
+from layoutgen.cli.options import integers, json_option, print_json
+
+
+@click.command()
+@click.argument("file")
+@click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
+@click.option("--profile", default=None, help="Hardware profile.  [default: the one for the architecture]")
+@click.option("--shape", default=None, help="Launch to specialise for: B,H,Hkv,Tq,Tk,D or Z,M,N,K.")
+@click.option("--clock", type=click.IntRange(min=1), default=None, help="Clock in MHz.  [default: the profile's]")
+@click.option("--instructions", "each", is_flag=True, help="Show every instruction of the main loop.")
+@click.option("--vs", default=None, help="Another emitted file, to set beside the first.")
+@json_option
+def inspect(
+    file: str,
+    arch: str,
+    profile: str | None,
+    shape: str | None,
+    clock: int | None,
+    each: bool,
+    vs: str | None,
+    as_json: bool,
+) -> None:
+    """Say what limits an emitted FILE, from its machine code: ports, bound, predicted throughput.
+
+    Everything it prints comes from a model (docs/model.md); nothing is measured.
+    """
+    from layoutgen.errors import LayoutgenError
+    from layoutgen.sass import report
+    from layoutgen.sass.inspection import Inspection, inspect, instruction_dicts
+    from layoutgen.toolchain import compile_kernel, read_kernel
+
+    if each and vs is not None:
+        raise LayoutgenError("inspect: --instructions shows one kernel, --vs two; ask for one of them")
+
+    def one(path: str) -> Inspection:
+        kernel = read_kernel(path)
+        arrays = None if shape is None else kernel.request.arrays(integers(shape, "shape"))
+        return inspect(kernel, compile_kernel(kernel, arch, arrays), profile)
+
+    found = one(file)
+    if vs is not None:
+        other = one(vs)
+        if as_json:
+            print_json([found.as_dict(clock), other.as_dict(clock)])
+        else:
+            click.echo(report.versus(found, other, clock))
+        return
+    if as_json:
+        result = found.as_dict(clock)
+        print_json(result | {"instructions": instruction_dicts(found)} if each else result)
+        return
+    click.echo(report.summary(found, clock))
+    if each:
+        click.echo("\n" + report.instructions(found))

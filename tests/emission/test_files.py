@@ -1,0 +1,65 @@
+"""Writing: whole or not at all."""
+
+import os
+
+import pytest
+
+from layoutgen.emission import check_writable, write_atomically
+from layoutgen.errors import LayoutgenError
+
+
+def test_writes_and_replaces(tmp_path):
+    path = tmp_path / "kernel.py"
+    write_atomically(path, "one\n")
+    write_atomically(path, "two\n")
+    assert path.read_text() == "two\n"
+    assert os.listdir(tmp_path) == ["kernel.py"]
+
+
+def test_the_file_has_the_usual_mode(tmp_path):
+    path = tmp_path / "kernel.py"
+    (tmp_path / "plain").write_text("")
+    write_atomically(path, "one\n")
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("failing", ["replace", "fdopen"])
+def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch, failing):
+    path = tmp_path / "kernel.py"
+    path.write_text("before\n")
+
+    def fail(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(LayoutgenError, match="no space left on device; name another file"):
+        write_atomically(path, "after\n")
+    assert path.read_text() == "before\n"
+    assert os.listdir(tmp_path) == ["kernel.py"]
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "kernel.py"
+    path.write_text("before\n")
+
+    def interrupt(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, "after\n")
+    assert path.read_text() == "before\n"
+    assert os.listdir(tmp_path) == ["kernel.py"]
+
+
+def test_paths_that_cannot_be_written_to(tmp_path):
+    with pytest.raises(LayoutgenError, match="it is a folder; name a file in it"):
+        check_writable(tmp_path)
+    with pytest.raises(LayoutgenError, match="there is no folder"):
+        check_writable(tmp_path / "missing" / "kernel.py")
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(LayoutgenError, match="cannot be written to"):
+        check_writable(tmp_path / "kernel.py")

@@ -1,0 +1,97 @@
+"""Rendering: the committed set, the header, and that nothing is emitted without its proofs."""
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import jinja2
+import pytest
+
+import layoutgen as lg
+from layoutgen import atoms
+from layoutgen.emission import command, drift, file_name, render
+from layoutgen.emission import render as _render
+from layoutgen.errors import RefutedError
+from layoutgen.proofs import Obligation, Refutation
+
+GENERATED = Path(__file__).parents[2] / "generated"
+KERNELS = lg.default_set()
+NAMES = [file_name(kernel.request) for kernel in KERNELS]
+
+
+def test_the_committed_set_has_not_drifted():
+    assert drift(GENERATED, [kernel.request for kernel in KERNELS]) == {}
+
+
+def test_the_committed_set_is_what_was_asked_for():
+    assert {k.request.head_dim for k in KERNELS if k.request.family == "attention"} == {40, 64, 80, 96, 128}
+    assert {"matmul_64x64x32.py", "matmul_128x128x32.py"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("change", ["edited", "missing", "unexpected"])
+def test_drift_fires(change, tmp_path):
+    kernel = lg.matmul(block_m=64, block_n=64)
+    path = kernel.write(tmp_path)
+    assert drift(tmp_path, [kernel.request]) == {}
+    if change == "edited":
+        path.write_text(path.read_text().replace("gl.barrier()", "pass", 1))
+    elif change == "missing":
+        path.unlink()
+    else:
+        (tmp_path / "other.py").write_text("")
+    found = drift(tmp_path, [kernel.request])
+    assert list(found) == [path.name if change != "unexpected" else "other.py"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
+def test_what_is_emitted_parses_and_says_where_it_comes_from(kernel):
+    source = kernel.source
+    tree = ast.parse(source)
+    header = ast.get_docstring(tree)
+    assert command(kernel.request) in header
+    assert lg.__version__ in header
+    assert _render.__globals__["template_hash"](f"{kernel.request.family}.py.jinja") in header
+    assert max(map(len, source.splitlines())) <= 120
+    assert source == render(kernel.request), "rendering is a function of the request"
+
+
+def test_a_request_without_a_bias_emits_nothing_for_it():
+    assert "bias" not in lg.attention(head_dim=64).source.replace("no bias", "").replace('"bias": False', "")
+    assert "bias_tile" in lg.attention(head_dim=64, bias=True).source
+
+
+def test_no_mask_of_the_head_dim_where_nothing_overhangs():
+    assert "inside & (column <" not in lg.attention(head_dim=96).source
+    assert "inside & (column < 80)" not in lg.attention(head_dim=80).source
+    assert "inside & (column < 40)" in lg.attention(head_dim=40).source
+
+
+def test_nothing_is_emitted_when_an_obligation_fails(monkeypatch):
+    request = lg.matmul().request
+    refuted = Refutation(Obligation("accumulator", 1, "is a bijection"), "rank", "register2", "register 4 holds (0, 0)")
+    monkeypatch.setitem(request.__dict__, "proofs", (refuted,))
+    monkeypatch.delitem(request.__dict__, "plan", raising=False)
+    with pytest.raises(RefutedError, match="accumulator: is a bijection: refuted at basis register2: register 4 holds"):
+        render(request)
+
+
+def test_templates_may_not_use_what_they_were_not_given():
+    with pytest.raises(jinja2.UndefinedError):
+        _render.__globals__["_environment"]().from_string("{{ nothing }}").render()
+
+
+def test_another_atom_table_emits_other_layouts(monkeypatch):
+    """Exchange two rows of the atom's table, and the emitted literals change with it."""
+    known = atoms.atom("m8n8k4")
+    mirrored = dataclasses.replace(
+        known,
+        name="MIRRORED",
+        alias="mirrored",
+        a=dataclasses.replace(known.a, rows=(("m", "a1 a0 b"), ("k", "i0 i1"))),
+        accumulator=dataclasses.replace(known.accumulator, rows=(("m", "a1 v1 b"), ("n", "v0 a0 v2"))),
+        b=dataclasses.replace(known.b, rows=(("n", "a1 a0 b"), ("k", "i0 i1"))),
+    )
+    monkeypatch.setattr(atoms, "CATALOGUE", (*atoms.CATALOGUE, mirrored))
+    plain, other = (lg.matmul(block_m=64, block_n=64, atom=name).source for name in ("m8n8k4", "mirrored"))
+    assert "# a0: m0" in plain
+    assert "# a1: m0" in other
