@@ -45,7 +45,7 @@ class Mutant:
 
 MUTANTS = [
     # synchronisation
-    Mutant("no barrier before staging", "bar.sync \t0;", "", RACE, 0, 100),
+    Mutant("no barrier before staging", "bar.sync \t0;", "", RACE, 0, 101),
     Mutant("no barrier after staging", "bar.sync \t0;", "", RACE, 1),
     Mutant("no barrier after P", "bar.sync \t0;", "", RACE, 2, 122),
     Mutant("warp barrier where warps meet", "bar.sync \t0;", "bar.warp.sync -1;", RACE, 1),
