@@ -15,7 +15,7 @@ from layoutgen.algebra import access
 from layoutgen.algebra.space import is_power_of_two
 from layoutgen.atoms import DTYPE_BYTES
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, contiguous, float_atom
+from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.staging import staged
@@ -225,7 +225,17 @@ class AttentionRequest:
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         """Return the host function's array arguments for a shape B, H, Hkv, Tq, Tk, D, contiguous."""
+        check_shape(shape, "B,H,Hkv,Tq,Tk,D")
         batch, heads, kv_heads, t_q, t_k, head_dim = shape
+        if kv_heads < 1 or heads % kv_heads:
+            given = ",".join(map(str, shape))
+            raise LayoutgenError(
+                f"shape {given}: Hkv = {kv_heads} must divide H = {heads}; Hkv = {heads} or 1 would do"
+            )
+        if head_dim != self.head_dim:
+            raise LayoutgenError(
+                f"shape: D = {head_dim}: this kernel has head dim {self.head_dim}; emit one for {head_dim}"
+            )
         result = {
             "q": contiguous((batch, heads, t_q, head_dim), self.dtype),
             "k": contiguous((batch, kv_heads, t_k, head_dim), self.dtype),

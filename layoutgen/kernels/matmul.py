@@ -10,7 +10,7 @@ from typing import Any
 from layoutgen.algebra import access
 from layoutgen.atoms import DTYPE_BYTES
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, contiguous, float_atom
+from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.staging import staged
@@ -142,6 +142,7 @@ class MatmulRequest:
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         """Return the host function's array arguments for a shape Z, M, N, K, each contiguous in its order."""
+        check_shape(shape, "Z,M,N,K")
         batch, m, n, k = shape
         b_shape = (batch, k, n) if self.b_order == "kn" else (batch, n, k)
         return {

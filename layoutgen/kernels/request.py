@@ -74,3 +74,16 @@ def check_power_of_two(name: str, value: int, least: int, what: str) -> None:
             f"{name} = {value}: must be a power of two and at least {least}, {what}; "
             f"the nearest legal value is {nearest}"
         )
+
+
+def check_shape(shape: Sequence[int], letters: str) -> None:
+    """Refuse a launch shape that does not have one size of at least 0 per letter, as in "Z,M,N,K"."""
+    names = letters.split(",")
+    if len(shape) != len(names):
+        given = ",".join(map(str, shape))
+        raise LayoutgenError(
+            f"shape {given}: must be {letters}, {len(names)} sizes; for example {','.join('1' * len(names))}"
+        )
+    for name, size in zip(names, shape, strict=True):
+        if size < 0:
+            raise LayoutgenError(f"shape: {name} = {size}: must be 0 or more")

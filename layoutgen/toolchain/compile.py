@@ -81,13 +81,13 @@ def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | No
     """
     if arch not in ARCHITECTURES:
         raise LayoutgenError(f"arch {arch!r}: unknown; known are {', '.join(ARCHITECTURES)}")
+    module = file.load()  # says so when Triton is missing
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
     from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
     from triton.runtime.jit import create_function_from_signature
 
-    module = file.load()
     function = getattr(module, file.kernel)
     request = file.request
     grid, arguments = module.launch_arguments(**(arrays or request.arrays(request.default_shape)), **scalars)

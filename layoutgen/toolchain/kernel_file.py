@@ -50,6 +50,13 @@ class KernelFile:
         sys.modules[name] = module
         try:
             specification.loader.exec_module(module)
+        except ModuleNotFoundError as error:
+            del sys.modules[name]
+            if error.name == "triton":
+                raise LayoutgenError(
+                    f"{self.path}: Triton is not installed, and compiling needs it: pip install 'triton>=3.8,<4'"
+                ) from error
+            raise LayoutgenError(f"{self.path}: importing it failed: {error}") from error
         except Exception as error:
             del sys.modules[name]
             raise LayoutgenError(f"{self.path}: importing it failed: {error}") from error

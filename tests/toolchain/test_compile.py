@@ -118,7 +118,7 @@ def test_a_wrong_literal_is_refused_by_triton_as_well(files, tmp_path):
 
 
 def test_layouts_are_part_of_tritons_cache_key(files, tmp_path):
-    """Two files that differ in a layout alone must not share a compiled kernel: Triton hashes constexpr globals only."""
+    """Files that differ in a layout alone must not share a compiled kernel: Triton hashes constexpr globals only."""
     source = files["matmul"].source
     path = tmp_path / "other.py"
     path.write_text(source.replace("gl.BlockedLayout([4, 2], [1, 32]", "gl.BlockedLayout([4, 2], [2, 16]"))

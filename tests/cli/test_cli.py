@@ -1,0 +1,231 @@
+"""The command line: what it prints, and that bad requests cost one line and exit status 2."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import layoutgen as lg
+from layoutgen.cli import main
+
+GENERATED = Path(__file__).parents[2] / "generated"
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_json(*words, code=0):
+    return json.loads(run(*words, "--json", code=code).stdout)
+
+
+def test_atoms():
+    assert "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32" in run("atoms").stdout
+    entry = next(entry for entry in run_json("atoms") if entry["name"] == "SM70_8x8x4_F32F16F16F32_TN")
+    assert entry["fragments"]["accumulator"]["rows"] == {"m": "a0 v1 b", "n": "v0 a1 v2"}
+    assert entry["free_lane_bits"] == ["q0", "q1"]
+
+
+DERIVE = ("derive", "--atom", "m8n8k4", "--block-m", 64, "--block-n", 32, "--warps", "4x1")
+
+
+def test_derive_json_is_the_canonical_accumulator():
+    """facts: registers ni0, mi1, ni2, then the repeats; lanes mi0, ni1, mi3, ni3, mi2; warps MB."""
+    found = run_json(*DERIVE)
+    assert found["accumulator"] == {
+        "register": [[0, 0, 0, 0, 0, 0, 1], [0, 0, 2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 1, 0, 0, 0]],
+        "lane": [
+            [0, 0, 1, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0, 2],
+            [0, 1, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 1, 0, 0],
+            [0, 0, 4, 0, 0, 0, 0],
+        ],
+        "warp": [[1, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0]],
+        "block": [],
+        "shape": [4, 2, 8, 2, 2, 2, 4],
+    }
+    assert found["fragment_a"] == {
+        "register": [[0, 1], [0, 2], [0, 0], [0, 0]],
+        "lane": [[1, 0], [2, 0], [8, 0], [0, 0], [4, 0]],
+        "warp": [[16, 0], [32, 0]],
+        "block": [],
+        "shape": [64, 4],
+    }
+    assert found["fragment_b"] == {
+        "register": [[0, 1], [0, 2], [0, 0], [16, 0]],
+        "lane": [[1, 0], [2, 0], [0, 0], [8, 0], [4, 0]],
+        "warp": [[0, 0], [0, 0]],
+        "block": [],
+        "shape": [32, 4],
+    }
+
+
+def test_derive_in_other_forms():
+    assert "reshape [16, 2, 2, 2, 2], permute [0, 3, 2, 1, 4]" in run(*DERIVE).stdout
+    assert r"m_{1} &= v_{1} \\" in run(*DERIVE, "--latex").stdout
+    gluon = run(*DERIVE, "--gluon").stdout
+    assert "gl.DistributedLinearLayout(" in gluon
+    assert "# q0: m3" in gluon
+
+
+def test_prove_a_tiling():
+    assert "9 of 9 obligations proved" in run("prove", *DERIVE[1:]).stdout
+    found = run_json("prove", *DERIVE[1:])
+    assert found["proved"] is True
+    assert {verdict["claim"] for verdict in found["verdicts"]} == {1, 2, 3, 4}
+
+
+def test_prove_a_file_and_its_mutant(tmp_path):
+    path = GENERATED / "attention_d96_64x32.py"
+    assert "obligations proved" in run("prove", path).stdout
+    edited = tmp_path / "edited.py"
+    edited.write_text(path.read_text().replace("[0, 2],  # v1: k1", "[0, 1],  # v1: k1", 1))
+    result = run("prove", edited, code=1)
+    assert "REFUTED" in result.stdout
+    assert "register 2 holds (0, 1); " in result.stdout.replace("lane 0, ", "")
+    assert run_json("prove", edited, code=1)["proved"] is False
+
+
+def test_prove_says_when_the_code_was_edited(tmp_path):
+    edited = tmp_path / "edited.py"
+    edited.write_text((GENERATED / "matmul_64x64x32.py").read_text().replace("gl.barrier()", "gl.barrier() "))
+    assert "note: the file is not what its request emits" in run("prove", edited).stdout
+    assert run_json("prove", edited)["edited"] is True
+
+
+def test_emit_to_standard_output_file_and_folder(tmp_path):
+    source = lg.attention(head_dim=96).source
+    assert run("emit", "attention", "--profile", "volta", "--head-dim", 96).stdout == source
+    run("emit", "attention", "--head-dim", 96, "-o", tmp_path / "kernel.py")
+    assert (tmp_path / "kernel.py").read_text() == source
+    run("emit", "attention", "--head-dim", 96, "-o", tmp_path)
+    assert (tmp_path / "attention_d96_64x32.py").read_text() == source
+
+
+def test_emit_runs_the_command_of_its_own_header():
+    for kernel in (
+        lg.attention(head_dim=80, bias=True, block_m=32),
+        lg.matmul(b_order="nk", out_dtype="float32", warps="4x2"),
+        lg.attention(head_dim=64, block_m=64, arrangement="m3,m4"),
+    ):
+        command = next(line.split() for line in kernel.source.splitlines() if line.strip().startswith("layoutgen emit"))
+        assert run(*command[1:]).stdout == kernel.source
+
+
+def test_emit_list_and_check(tmp_path):
+    assert "layoutgen emit attention --head-dim 96" in run("emit", "--list").stdout
+    assert len(run_json("emit", "--list")) == len(lg.default_set())
+    assert run_json("emit", "--check", "-o", GENERATED) == {"drifted": [], "checked": len(lg.default_set())}
+    run("emit", "all", "-o", tmp_path)
+    run("emit", "--check", "-o", tmp_path)
+    path = tmp_path / "matmul_64x64x32.py"
+    path.write_text(path.read_text().replace("gl.barrier()", "pass", 1))
+    assert "drifted: matmul_64x64x32.py" in run("emit", "--check", "-o", tmp_path, code=1).stdout
+    assert "-        pass  #" in run("emit", "--diff", "-o", tmp_path, code=1).stdout
+    assert run_json("emit", "--check", "-o", tmp_path, code=1)["drifted"] == ["matmul_64x64x32.py"]
+
+
+def test_compile(tmp_path):
+    files = {name: tmp_path / f"kernel.{name}" for name in ("ptx", "sass", "cubin")}
+    words = [word for name, path in files.items() for word in (f"--{name}", path)]
+    found = run_json("compile", GENERATED / "matmul_64x64x32.py", "--arch", "sm_70", *words)
+    assert set(found) == {
+        "arch", "triton", "request", "registers", "spill_stores", "spill_loads",
+        "shared_bytes", "num_warps", "hmma", "params",
+    }  # fmt: skip
+    assert (found["arch"], found["hmma"], found["num_warps"]) == ("sm_70", 128, 4)
+    assert found["request"]["block_k"] == 32
+    assert all(set(parameter) == {"name", "type"} for parameter in found["params"])
+    assert files["ptx"].read_text().count(".param") >= len(found["params"])
+    assert files["sass"].read_text().count("HMMA") == 128
+    assert files["cubin"].read_bytes()[:4] == b"\x7fELF"
+    assert "HMMA          128" in run("compile", GENERATED / "matmul_64x64x32.py").stdout
+
+
+def test_compile_for_another_shape():
+    odd = run_json("compile", GENERATED / "matmul_64x64x32.py", "--shape", "2,100,100,77")
+    assert len(odd["params"]) > len(run_json("compile", GENERATED / "matmul_64x64x32.py")["params"]) - 2
+
+
+BAD = [
+    (("derive", "--block-m", 48, "--block-n", 32), "block_m = 48: must be a power of two"),
+    (("derive", "--block-m", 64), "--block-m and --block-n are needed"),
+    ((*DERIVE[:-1], "3x1"), "warps along block_m: 3 is not a power of two"),
+    ((*DERIVE[:-1], "8x1"), "block_m = 64: must be a power of two and at least 128"),
+    ((*DERIVE[:-1], "4"), "must be written WMxWN"),
+    (("derive", "--atom", "m9n9k9", "--block-m", 64, "--block-n", 32), "atom m9n9k9: not in the catalogue"),
+    ((*DERIVE, "--arrangement", "x3,n3"), "'x3' is not a row or column bit"),
+    (("derive", "--profile", "nocard", "--block-m", 64, "--block-n", 32), "profile nocard: unknown"),
+    (("prove", "missing.py"), "no such file or directory"),
+    (("prove", GENERATED / "matmul_64x64x32.py", "--block-m", 64), "takes no --block-m"),
+    (("prove", __file__), "has no REQUEST"),
+    (("emit",), "name one of attention, matmul, all"),
+    (("emit", "attention"), "--head-dim is needed"),
+    (("emit", "attention", "--head-dim", 8), "head dim 8: must lie in 16..256; the nearest legal one is 16"),
+    (("emit", "attention", "--head-dim", 300), "the nearest legal one is 256"),
+    (("emit", "attention", "--head-dim", 96, "--split", "64,x"), "split '64,x': must be a comma-separated list"),
+    (("emit", "attention", "--head-dim", 112, "--split", "64,32,16"), "has three parts; at most two are allowed"),
+    (("emit", "attention", "--head-dim", 96, "--block-k", 32), "takes no --block-k; matmul do"),
+    (("emit", "matmul", "--bias"), "takes no --bias"),
+    (("emit", "matmul", "--block-n", 96), "block_n = 96: must be a power of two"),
+    (("emit", "all"), "name a folder"),
+    (("emit", "all", "-o", "no/such/folder"), "is not a folder"),
+    (("emit", "matmul", "-o", "no/such/folder/kernel.py"), "there is no folder no/such/folder"),
+    (("emit", "--check", "-o", "no/such/folder"), "is not a folder"),
+    (("emit", "matmul", "--check"), "name one of"),
+    (("compile", "missing.py"), "no such file or directory"),
+    (("compile", GENERATED / "matmul_64x64x32.py", "--arch", "sm_99"), "arch 'sm_99': unknown"),
+    (("compile", GENERATED / "matmul_64x64x32.py", "--ptx", "no/such/folder/k.ptx"), "there is no folder"),
+    (("compile", GENERATED / "matmul_64x64x32.py", "--shape", "1,2"), "shape 1,2: must be Z,M,N,K"),
+    (("compile", GENERATED / "attention_d64_64x32.py", "--shape", "1,4,3,8,8,64"), "Hkv = 3 must divide H = 4"),
+    (("compile", GENERATED / "attention_d64_64x32.py", "--shape", "1,4,4,8,8,80"), "this kernel has head dim 64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(map(str, words[:4])) for words, _ in BAD])
+def test_bad_requests(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*words, code=2)
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == [], "nothing is left half-written"
+
+
+def test_an_unknown_option_is_a_usage_error():
+    assert "No such option" in run("derive", "--nonsense", code=2).output
+
+
+def command(*words, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-m", "layoutgen", *map(str, words)], capture_output=True, text=True, **kwargs
+    )
+
+
+def test_as_a_process():
+    """Exit status and streams as a shell sees them, without a word from Triton's bindings."""
+    done = command("compile", GENERATED / "matmul_64x64x32.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = command("prove", "missing.py")
+    assert done.returncode == 2
+    assert done.stderr.startswith("layoutgen: missing.py")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away():
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "layoutgen", "emit", "attention", "--head-dim", "96"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    writer.stdout.readline()
+    writer.stdout.close()
+    assert "Traceback" not in writer.stderr.read()
+    writer.stderr.close()
+    writer.wait()
