@@ -1,0 +1,110 @@
+"""Exact shared-memory wavefronts of a loop, counted while the kernel's PTX is executed on the CPU.
+
+One block is executed with two and with three full tiles along the loop; the difference per source line is what one tile
+costs. The lines of the machine code then say which LDS or STS has which wavefronts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.sass.pricing import PIPE_OF, width_words
+from layoutgen.sass.program import Loop
+
+if TYPE_CHECKING:
+    from layoutgen.toolchain import Compiled, KernelFile
+
+Place = tuple[str, int]
+"""File name and line."""
+
+
+@dataclass(frozen=True)
+class TileCounts:
+    """What one warp does per tile along the loop, on average over the block's warps: wavefronts by line, and mma."""
+
+    wavefronts: Mapping[Place, Fraction]
+    mma: Fraction
+
+
+def tile_shape(request: Request, tiles: int) -> tuple[int, ...]:
+    """Return the shape of a launch of one block that goes through its loop for this many full tiles."""
+    if isinstance(request, AttentionRequest):
+        return 1, 1, 1, request.block_m, tiles * request.block_n, request.head_dim
+    return 1, request.block_m, request.block_n, tiles * request.block_k
+
+
+def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
+    """Execute the kernel's PTX and return what one tile costs."""
+    from layoutgen.cpu import LaunchReport, Tensor, launch, parse_ptx
+
+    module, program, names = file.load(), parse_ptx(compiled.ptx), list(file.data["SIGNATURE"])
+
+    def run(tiles: int) -> LaunchReport:
+        grid, values = module.launch_arguments(**file.request.arrays(tile_shape(file.request, tiles)))
+        given = dict(zip(names, values, strict=True))
+        arguments = []
+        for name, _ in compiled.arguments:
+            value = given[name]
+            if hasattr(value, "data_ptr"):
+                tensor = Tensor(name, value.shape, value.dtype, value.strides, writable=True)
+                tensor.fill(0)
+                value = tensor
+            arguments.append(value)
+        return launch(
+            program,
+            grid,
+            compiled.num_warps,
+            arguments,
+            mma="exact",
+            shared_bytes=compiled.shared_bytes,
+            expect_all_written=False,
+        )
+
+    few, many = run(2), run(3)
+    warps = compiled.num_warps
+    wavefronts = {}
+    for source, cost in many.lines.items():
+        more = cost.wavefronts - (few.lines[source].wavefronts if source in few.lines else 0)
+        if more:
+            wavefronts[source.file.rsplit("/", 1)[-1], source.line] = Fraction(more, warps)
+    return TileCounts(wavefronts, Fraction(many.total.mma - few.total.mma, warps))
+
+
+def loop_mma(loop: Loop) -> int:
+    """Return the mma of the loop's body; an HMMA is one STEP of several, and each mma has one STEP0."""
+    return sum(1 for instruction in loop.body if instruction.opcode == "HMMA" and "STEP0" in instruction.modifiers)
+
+
+def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
+    """Return address -> wavefronts for every LDS and STS of the loop's body.
+
+    A loop that was unrolled goes through several tiles at once: the mma say how many. Accesses of one line share its
+    wavefronts by their width. Raises LayoutgenError when the counted lines and those of the code do not agree.
+    """
+    if not counts.mma:
+        raise LayoutgenError("counts: the executed kernel did no mma per tile; the loop's tiles cannot be told")
+    tiles = Fraction(loop_mma(loop)) / counts.mma
+    accesses = defaultdict(list)
+    for instruction in loop.body:
+        if PIPE_OF.get(instruction.opcode) == "shared":
+            if instruction.source is None:
+                raise LayoutgenError(f"counts: {instruction.text} at {instruction.address:#x} has no source line")
+            line = instruction.source.outermost
+            accesses[line.file.rsplit("/", 1)[-1], line.line].append(instruction)
+    if set(accesses) != set(counts.wavefronts):
+        odd = sorted(set(accesses) ^ set(counts.wavefronts))
+        raise LayoutgenError(
+            f"counts: shared accesses of line {odd[0][1]} are in the loop or in the execution, not both"
+        )
+    result = {}
+    for place, instructions in accesses.items():
+        words = sum(width_words(instruction) for instruction in instructions)
+        for instruction in instructions:
+            result[instruction.address] = counts.wavefronts[place] * tiles * width_words(instruction) / words
+    return result
