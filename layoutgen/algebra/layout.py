@@ -122,6 +122,10 @@ class LinearLayout:
         """Basis of the packed inputs that map to zero: the directions in which elements are replicated."""
         return self._echelon.kernel
 
+    def preimage(self, packed: int) -> int | None:
+        """Return the packed input that maps to a packed element and has the fewest, fastest bits, or None."""
+        return self._echelon.preimage(packed)
+
     @property
     def free_bits(self) -> tuple[str, ...]:
         """Names of the input bits whose basis is zero, fastest first."""
