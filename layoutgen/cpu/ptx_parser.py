@@ -240,7 +240,7 @@ class _Body:
                 if self.scopes:
                     self.scopes.pop()
                 position += 1
-            elif text.startswith(".loc", position) or text.startswith(".file", position):
+            elif text.startswith((".loc\t", ".loc ", ".file"), position):
                 end = text.find("\n", position)
                 self._loc(text[position:end])
                 position = end
@@ -269,6 +269,10 @@ class _Body:
                 position += 1
             elif text.startswith("//", position):
                 position = text.find("\n", position)
+            elif text.startswith("/*", position):
+                end = text.find("*/", position) + 2
+                self.line += text.count("\n", position, end)
+                position = end
             else:
                 break
         return position

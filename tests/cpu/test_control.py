@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_snippet
 
 from layoutgen.cpu import ExecutionError, Tensor, launch
+from tests.cpu.conftest import run_snippet
 
 X = np.arange(96, dtype=np.uint32)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_snippet
-from tests.cpu.test_rounding import nearest
 
 from layoutgen.cpu import UnsupportedInstructionError
+from tests.cpu.conftest import run_snippet
+from tests.cpu.test_rounding import nearest
 
 FLOATS = np.array(
     [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 65504, 65519, 65520, 1e6, -1e6, 3e9, -3e9, 5e9, 6e-8, 3e-8,
@@ -36,7 +36,11 @@ def test_f32_to_f16_nearest() -> None:
 def test_f32_to_f16_directed(mode: str) -> None:
     finite = FLOATS[np.isfinite(FLOATS)]
     got = run_snippet(f"cvt.{mode}.f16.f32 %o0, %i0;", [finite], "f16")
-    grid = np.sort(np.arange(1 << 16, dtype=np.uint16).view(np.float16)[np.isfinite(np.arange(1 << 16, dtype=np.uint16).view(np.float16))])
+    grid = np.sort(
+        np.arange(1 << 16, dtype=np.uint16).view(np.float16)[
+            np.isfinite(np.arange(1 << 16, dtype=np.uint16).view(np.float16))
+        ]
+    )
     for x, g in zip(finite, got, strict=True):
         down = mode == "rm" or (mode == "rz" and x >= 0)
         inside = grid[grid.astype(np.float64) <= float(x)] if down else grid[grid.astype(np.float64) >= float(x)]
@@ -45,7 +49,7 @@ def test_f32_to_f16_directed(mode: str) -> None:
 
 
 def test_widening_is_exact() -> None:
-    halves = np.arange(1 << 16, dtype=np.uint16)[:: 7].copy()
+    halves = np.arange(1 << 16, dtype=np.uint16)[::7].copy()
     got = run_snippet("cvt.f32.f16 %o0, %i0;", [halves], "f32")
     with np.errstate(all="ignore"):
         want = halves.view(np.float16).astype(np.float32)
@@ -144,7 +148,10 @@ def test_packing_puts_the_first_item_low() -> None:
     a, b = np.uint16([0x1234, 0xFFFF]), np.uint16([0xABCD, 0])
     assert run_snippet("mov.b32 %o0, {%i0, %i1};", [a, b]).tolist() == [0xABCD1234, 0xFFFF]
     words = np.uint32([0x89ABCDEF, 0x01234567])
-    assert run_snippet("mov.b32 {%h0, %h1}, %i0; mov.b32 %o0, {%h1, %h0};", [words]).tolist() == [0xCDEF89AB, 0x45670123]
+    assert run_snippet("mov.b32 {%h0, %h1}, %i0; mov.b32 %o0, {%h1, %h0};", [words]).tolist() == [
+        0xCDEF89AB,
+        0x45670123,
+    ]
     assert run_snippet("mov.b64 %o0, {%i0, 7};", [words], "b64").tolist() == [7 << 32 | int(w) for w in words]
     got = run_snippet("mov.b64 %w0, {%i0, %i1}; mov.b64 {_, %o0}, %w0;", [words, words[::-1].copy()])
     assert got.tolist() == words[::-1].tolist()

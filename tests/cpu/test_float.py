@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_snippet
-from tests.cpu.test_rounding import _ties, check_fma
 
 from layoutgen.cpu import UnsupportedInstructionError
+from tests.cpu.conftest import run_snippet
+from tests.cpu.test_rounding import _ties, check_fma
 
 SPECIAL = np.array(
     [0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x00000001,
@@ -99,9 +99,7 @@ def test_half(name: str) -> None:
     with np.errstate(all="ignore"):
         want = function(a, b)
     same(got, want)
-    packed = run_snippet(
-        f"mov.b32 %x0, {{%i0, %i1}}; mov.b32 %x1, {{%i1, %i0}}; {name}.f16x2 %o0, %x0, %x1;", [a, b]
-    )
+    packed = run_snippet(f"mov.b32 %x0, {{%i0, %i1}}; mov.b32 %x1, {{%i1, %i0}}; {name}.f16x2 %o0, %x0, %x1;", [a, b])
     same((packed & 0xFFFF).astype(np.uint16).view(np.float16), want)
     with np.errstate(all="ignore"):
         same((packed >> 16).astype(np.uint16).view(np.float16), function(b, a))
@@ -145,7 +143,10 @@ def test_division(name: str) -> None:
         error = np.abs(got.astype(np.float64) / (a.astype(np.float64) / b) - 1)
         sure = np.isfinite(want) & (np.abs(want) > 2.0**-126)
     assert (error[sure] < 2**-22).all()
-    same(run_snippet(f"{name} %o0, %i0, %i1;", [np.float32([1, 0, -1]), np.float32([0, 0, 0])], "f32"), [np.inf, np.nan, -np.inf])
+    same(
+        run_snippet(f"{name} %o0, %i0, %i1;", [np.float32([1, 0, -1]), np.float32([0, 0, 0])], "f32"),
+        [np.inf, np.nan, -np.inf],
+    )
 
 
 APPROXIMATE = {
@@ -177,7 +178,9 @@ def test_function_edges() -> None:
 ORDERED = {"eq": operator.eq, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
 
-@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "num", "nan", "equ", "neu", "ltu", "leu", "gtu", "geu"])
+@pytest.mark.parametrize(
+    "name", ["eq", "ne", "lt", "le", "gt", "ge", "num", "nan", "equ", "neu", "ltu", "leu", "gtu", "geu"]
+)
 def test_float_comparison(name: str) -> None:
     got = run_snippet(f"setp.{name}.f32 %q0, %i0, %i1; selp.b32 %o0, 1, 0, %q0;", [A, B])
     for a, b, g in zip(A, B, got, strict=True):

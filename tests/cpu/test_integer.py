@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_snippet
 
 from layoutgen.cpu import UnsupportedInstructionError
+from tests.cpu.conftest import run_snippet
 
 EDGES = [0, 1, 2, 3, 5, 7, 31, 32, 33, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]
 A, B = (list(x) for x in zip(*[(a, b) for a in EDGES for b in EDGES], strict=True))
@@ -129,7 +129,9 @@ def test_unary(name: str) -> None:
 
 
 def _fields() -> list[tuple[int, int, int]]:
-    return [(a, p, n) for a in (0x12345678, 0xDEADBEEF, 0x80000001) for p in (0, 4, 31, 32, 40) for n in (0, 1, 5, 32, 40)]
+    return [
+        (a, p, n) for a in (0x12345678, 0xDEADBEEF, 0x80000001) for p in (0, 4, 31, 32, 40) for n in (0, 1, 5, 32, 40)
+    ]
 
 
 def test_bit_field_extract() -> None:

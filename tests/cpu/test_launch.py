@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_attention, slim_ptx
 
 from layoutgen.cpu import ExecutionError, Tensor, launch, parse_ptx
+from tests.cpu.conftest import run_attention, slim_ptx
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(1, 1), (32, 16), (33, 17), (45, 37), (100, 100)])

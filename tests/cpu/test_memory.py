@@ -108,7 +108,11 @@ def test_two_writers_of_one_element() -> None:
     body = "and.b32 %x0, %t, 30; mad.wide.u32 %w0, %x0, 4, %a0; st.global.b32 [%w0], {};"
     only(run(body.format("%t"), y), "race", 16)
     assert run(body.format("7"), Tensor.output("y", (32,), "i4")).clean  # the same value: harmless
-    only(run("mad.wide.u32 %w0, %t, 4, %a0; st.global.b32 [%w0], 7;", Tensor.output("y", (32,), "i4"), grid=2), "race", 32)
+    only(
+        run("mad.wide.u32 %w0, %t, 4, %a0; st.global.b32 [%w0], 7;", Tensor.output("y", (32,), "i4"), grid=2),
+        "race",
+        32,
+    )
 
 
 def test_predicated_and_vector_accesses() -> None:

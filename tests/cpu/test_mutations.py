@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.cpu.conftest import run_attention, slim_ptx
 
 from layoutgen.cpu import ExecutionError, PtxError, UnsupportedInstructionError
 from layoutgen.cpu.watch import (
@@ -17,6 +16,7 @@ from layoutgen.cpu.watch import (
     UNOWNED,
     UNWRITTEN,
 )
+from tests.cpu.conftest import run_attention, slim_ptx
 
 BOUND = 2e-3
 ERROR = "error beyond the bound"

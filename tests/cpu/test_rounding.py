@@ -105,7 +105,8 @@ def test_sum_to_odd_rounds_like_the_exact_sum(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[1e300, 1.0, -1e300], [2.0**60, 2.0**7, 2.0**-60], [1.0, 2.0**-24, 2.0**-90], [1.0, 2.0**-24, -(2.0**-90)]]
+    "values",
+    [[1e300, 1.0, -1e300], [2.0**60, 2.0**7, 2.0**-60], [1.0, 2.0**-24, 2.0**-90], [1.0, 2.0**-24, -(2.0**-90)]],
 )
 def test_sum_to_odd_hard_cases(values: list[float]) -> None:
     exact = sum((Fraction(v) for v in values), Fraction(0))

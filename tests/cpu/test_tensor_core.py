@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import v100_data
-from tests.cpu.test_rounding import nearest
 
 from layoutgen.cpu.tensor_core import V100, Operand, Recipe, exact, v100
+from tests.cpu.conftest import v100_data
+from tests.cpu.test_rounding import nearest
 
 # The published results -----------------------------------------------------------------------------------
 

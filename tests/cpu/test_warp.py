@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cpu.conftest import run_snippet
 
 from layoutgen.cpu import UnsupportedInstructionError
+from tests.cpu.conftest import run_snippet
 
 
 def by_hand(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
