@@ -17,6 +17,7 @@ from layoutgen.cli.derive import derive
 from layoutgen.cli.emit import emit
 from layoutgen.cli.inspect import inspect
 from layoutgen.cli.prove import prove
+from layoutgen.cli.run import run as run_command
 from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
 
 
@@ -61,5 +62,5 @@ def run() -> None:
     sys.exit(status)
 
 
-for command in (atoms, derive, prove, emit, compile_command, inspect):
+for command in (atoms, derive, prove, emit, compile_command, run_command, inspect):
     main.add_command(command)

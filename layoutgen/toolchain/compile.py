@@ -26,45 +26,44 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A kernel compiled for one architecture and specialised for one launch.
+class Build:
+    """What Triton made of a kernel for one architecture, specialised for one launch.
 
-    `shared_bytes` is per block, `registers` per thread; `hmma` counts the HMMA instructions of the whole kernel.
-    `grid` and `arguments` are the launch that it is specialised for: name and value of every argument that is still
-    a parameter, in order; the hidden parameters follow them.
+    `shared_bytes` is per block. `grid` and `arguments` are the launch: name and value of every argument that is still a
+    parameter, in order; the hidden parameters follow them.
     """
 
     arch: str
     triton: str
     request: Mapping[str, Any]
     kernel: str
-    registers: int
-    spill_stores: int
-    spill_loads: int
-    shared_bytes: int
     num_warps: int
-    hmma: int
-    params: tuple[Parameter, ...]
+    shared_bytes: int
     grid: tuple[int, int, int]
     arguments: tuple[tuple[str, Any], ...]
     ptx: str
-    sass: str
     cubin: bytes
+
+
+@dataclass(frozen=True)
+class Compiled(Build):
+    """A build and what ptxas and nvdisasm say of it.
+
+    `registers` are per thread, spills in bytes; `hmma` counts the HMMA instructions of the whole kernel.
+    """
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    hmma: int
+    params: tuple[Parameter, ...]
+    sass: str
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a program could want, the texts excepted."""
-        names = (
-            "arch",
-            "triton",
-            "request",
-            "registers",
-            "spill_stores",
-            "spill_loads",
-            "shared_bytes",
-            "num_warps",
-            "hmma",
-        )
-        return {name: getattr(self, name) for name in names} | {"params": [vars(p) for p in self.params]}
+        names = ("arch", "triton", "request", "registers", "spill_stores", "spill_loads", "shared_bytes", "num_warps")
+        result = {name: getattr(self, name) for name in names}
+        return result | {"hmma": self.hmma, "params": [vars(parameter) for parameter in self.params]}
 
     def __repr__(self) -> str:
         return (
@@ -73,11 +72,11 @@ class Compiled:
         )
 
 
-def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
-    """Compile a kernel for an architecture, specialised as Triton's binder would for a launch with these arrays.
+def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Build:
+    """Let Triton compile a kernel, specialised as its binder would for a launch with these arrays.
 
     Without arrays the launch is the request's default one: contiguous and aligned. `scalars` are the host function's
-    other arguments. Raises CompilationError with what Triton or ptxas said.
+    other arguments. Raises CompilationError with what Triton said.
     """
     if arch not in ARCHITECTURES:
         raise LayoutgenError(f"arch {arch!r}: unknown; known are {', '.join(ARCHITECTURES)}")
@@ -103,29 +102,34 @@ def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | No
         compiled = triton.compile(source, target=target, options=options.__dict__)
     except Exception as error:
         raise CompilationError(f"{file.path}: Triton {triton.__version__} for {arch}: {error}") from error
-    ptx, cubin = compiled.asm["ptx"], compiled.asm["cubin"]
-    own, resources = assemble(ptx, arch)
-    code = f".text.{file.kernel}"
-    if sections(own)[code] != sections(cubin)[code]:
-        raise CompilationError(f"{file.path}: ptxas made other code here than for Triton; its report does not apply")
-    sass = disassemble(cubin, file.kernel, arch)
-    return Compiled(
+    return Build(
         arch=arch,
         triton=triton.__version__,
         request=request.as_dict(),
         kernel=file.kernel,
-        registers=resources.registers,
-        spill_stores=resources.spill_stores,
-        spill_loads=resources.spill_loads,
-        shared_bytes=compiled.metadata.shared,
         num_warps=compiled.metadata.num_warps,
-        hmma=opcodes(sass)["HMMA"],
-        params=entry_parameters(ptx, file.kernel),
+        shared_bytes=compiled.metadata.shared,
         grid=grid,
         arguments=tuple((name, value) for name, value in bound.items() if signature[name] != "constexpr"),
-        ptx=ptx,
+        ptx=compiled.asm["ptx"],
+        cubin=compiled.asm["cubin"],
+    )
+
+
+def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
+    """Build a kernel and read what ptxas and nvdisasm say of it; arguments as for `build_kernel`."""
+    build = build_kernel(file, arch, arrays, **scalars)
+    own, resources = assemble(build.ptx, arch)
+    code = f".text.{build.kernel}"
+    if sections(own)[code] != sections(build.cubin)[code]:
+        raise CompilationError(f"{file.path}: ptxas made other code here than for Triton; its report does not apply")
+    sass = disassemble(build.cubin, build.kernel, arch)
+    return Compiled(
+        **vars(build),
+        **vars(resources),
+        hmma=opcodes(sass)["HMMA"],
+        params=entry_parameters(build.ptx, build.kernel),
         sass=sass,
-        cubin=cubin,
     )
 
 

@@ -1,0 +1,105 @@
+"""layoutgen run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from layoutgen.cli.options import integers, json_option, print_json
+
+if TYPE_CHECKING:
+    from layoutgen.execution import RunResult
+
+PROGRESS_AFTER = 2.0
+"""Seconds without an answer after which a run says how far it is."""
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--shape", default=None, help="B,H,Hkv,Tq,Tk,D (attention) or Z,M,N,K (matmul).  [default: the request's]"
+)
+@click.option("--order", default=None, help="Order in memory: bhtd, bthd, bhdt (attention); nn, nt, tn, tt (matmul).")
+@click.option("--strides", default="contiguous", show_default=True, help="contiguous, padded or expanded.")
+@click.option("--inputs", default="normal", show_default=True, help="normal, integers, large or nan.")
+@click.option("--misalign", type=int, default=0, show_default=True, help="Bytes by which every array is misaligned.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs.")
+@click.option("--mma", default="v100", show_default=True, help="Arithmetic of the tensor core: v100 or exact.")
+@click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
+@click.option("--lines", is_flag=True, help="Also print the costs of every source line.")
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    file: str,
+    shape: str | None,
+    order: str | None,
+    strides: str,
+    inputs: str,
+    misalign: int,
+    seed: int,
+    mma: str,
+    arch: str,
+    lines: bool,
+    as_json: bool,
+) -> None:
+    """Execute an emitted FILE on the CPU, watch every access, and compare with float64.
+
+    Exit status 1 when an error exceeds its bound or anything was found.
+    """
+    from layoutgen.execution import Launch, run_kernel
+    from layoutgen.toolchain import read_kernel
+
+    kernel = read_kernel(file)
+    sizes = kernel.request.default_shape if shape is None else integers(shape, "shape")
+    launch = Launch(sizes, inputs, order, strides, misalign, seed)
+    result = run_kernel(kernel, launch, mma, arch, _progress())
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result, lines)
+    context.exit(0 if result.passed else 1)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Return what says on standard error how far a long run is, once a second."""
+    began = last = time.monotonic()
+
+    def show(done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - began > PROGRESS_AFTER and now - last > 1 and done < of:
+            last = now
+            left = (now - began) / done * (of - done)
+            click.echo(f"{done} of {of} blocks, about {left:.0f} s left", err=True)
+
+    return show
+
+
+def _print(result: RunResult, lines: bool) -> None:
+    found = result.as_dict()
+    build, report = result.build, result.report
+    click.echo(f"{build.kernel} for {build.arch} on the CPU, tensor core {report.mma}, {report.grid} blocks")
+    click.echo(
+        f"  max error     {found['max_abs_error']:.3g} (relative to the largest result {found['max_rel_error']:.3g})"
+    )
+    click.echo(
+        f"  bound         {found['bound']:.3g} at the element nearest to it; {100 * found['bound_share']:.1f} % used"
+    )
+    if result.lse_error is not None:
+        click.echo(f"  LSE error     {result.lse_error:.3g}")
+    click.echo(f"  shared        {found['wavefronts']} wavefronts, {found['least_wavefronts']} at least")
+    click.echo(f"  global        {found['sectors']} sectors, {found['least_sectors']} at least")
+    click.echo(f"  executed      {found['instructions']} warp instructions, {found['mma']} mma, {result.seconds:.1f} s")
+    click.echo(f"  findings      {len(result.findings) or 'none'}")
+    for finding in result.findings:
+        click.echo(f"    {finding}")
+    if lines:
+        for source, count in report.lines.items():
+            click.echo(f"  {source}: {count}")
+    if not result.passed:
+        click.echo("FAILED")

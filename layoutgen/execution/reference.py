@@ -1,0 +1,101 @@
+"""float64 references, and bounds on the error that a kernel may make against them, element by element.
+
+The bounds follow the kernel's roundings: u16 = 2^-11 for every rounding to fp16, and for every k-step in the tensor
+core five truncated terms and a truncated sum, each by less than one unit of 2^-23 of the largest magnitude that
+occurs, which the sum of the terms' magnitudes bounds from above (facts: V100 numerics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+
+Values = NDArray[Any]
+
+U16 = 2.0**-11
+SUBNORMAL16 = 2.0**-25
+U32 = 2.0**-24
+STEP = 6 * 2.0**-23
+"""What one k-step may lose, relative to the magnitudes summed so far."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The float64 result of one output and the error that it may have."""
+
+    value: Values
+    bound: Values
+
+
+def references(request: Request, values: Mapping[str, Values]) -> dict[str, Reference]:
+    """Return the reference of every output by name, from the inputs as they were given to the kernel."""
+    if isinstance(request, AttentionRequest):
+        return attention_reference(request, values)
+    return {"c": matmul_reference(request, values["a"], values["b"])}
+
+
+def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    if request.b_order == "nk":
+        b64 = b64.swapaxes(-1, -2)
+    value = a64 @ b64
+    steps = -(-a.shape[-1] // request.tiling.unit.shape[2])
+    magnitude = np.abs(a64) @ np.abs(b64)
+    whole = all(not np.any(np.asarray(x, np.float64) % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 2.0**24
+    bound = np.zeros_like(value) if whole else steps * STEP * magnitude
+    if request.c_dtype != "float32":
+        bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
+    return Reference(value, bound)
+
+
+def attention_reference(request: AttentionRequest, values: Mapping[str, Values]) -> dict[str, Reference]:
+    """From Q as the kernel scales and rounds it; K and V are shared by the heads of a group."""
+    q, k, v = values["q"], values["k"], values["v"]
+    scale = np.float32(request.head_dim**-0.5)
+    q64 = (q.astype(np.float32) * scale).astype(q.dtype).astype(np.float64)
+    group = q.shape[1] // k.shape[1]
+    k64, v64 = (np.repeat(x.astype(np.float64), group, axis=1) for x in (k, v))
+    scores = q64 @ k64.swapaxes(-1, -2)
+    magnitude = np.abs(q64) @ np.abs(k64).swapaxes(-1, -2)
+    if request.bias:
+        scores = scores + values["bias"].astype(np.float64)
+    unit_k = request.tilings["scores"].unit.shape[2]
+    steps = -(-sum(request.parts) // unit_k)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    weights = np.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    empty = total == 0
+    safe = np.where(empty, 1.0, total)
+    value = np.where(empty, 0.0, weights @ v64 / safe)
+    lse = np.where(empty, -np.inf, top + np.log(safe))[..., 0]
+
+    finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    # A score is off by its truncations and by what the log2 domain rounds: three operations on magnitudes of its size.
+    per_row = (steps * STEP * magnitude + 8 * U32 * (finite + np.abs(top) + 1)).max(-1, keepdims=True, initial=0.0)
+    off = np.expm1(2 * per_row)  # of every weight, relative, against numerator and sum
+    spread = weights @ np.abs(v64) / safe
+    key_steps = -(-k.shape[2] // request.block_n) * request.block_n // unit_k
+    bound = spread * (off + U16 * (1 + off) + key_steps * (STEP + 8 * U32)) + SUBNORMAL16 * np.abs(v64).sum(
+        -2, keepdims=True
+    )
+    bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
+    lse_bound = (off[..., 0] + key_steps * 8 * U32) + 8 * U32 * (np.abs(np.where(np.isfinite(lse), lse, 0.0)) + 1)
+    return {"out": Reference(value, bound), "lse": Reference(lse, lse_bound)}
+
+
+def error(reference: Reference, got: Values) -> Values:
+    """Return the absolute error; infinite where one side is not a number, 0 where both are the same infinity."""
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(got.astype(np.float64) - reference.value)
+    same = got.astype(np.float64) == reference.value
+    overflow = np.isinf(got) & (np.sign(got) == np.sign(reference.value)) & (got.dtype == np.float16)
+    beyond = np.abs(reference.value) + reference.bound >= 65520  # rounds to infinity in fp16
+    difference = np.where(same | (overflow & beyond), 0.0, difference)
+    return np.where(np.isnan(difference), np.inf, difference)

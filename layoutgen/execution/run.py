@@ -1,0 +1,120 @@
+"""Compile an emitted kernel, execute it on the CPU with everything watched, and hold it to float64."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layoutgen.cpu import Finding, LaunchReport, parse_ptx
+from layoutgen.cpu import launch as execute
+from layoutgen.execution.inputs import OUTPUTS, Launch, place
+from layoutgen.execution.reference import error, references
+from layoutgen.toolchain import Build, KernelFile, build_kernel
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run found. Errors are absolute against float64; `max_rel_error` is relative to the largest result.
+
+    `bound` is what the main output may be off by at the element that comes nearest to its bound, and
+    `bound_share` how near it comes: above 1 the kernel is wrong. `lse_error` is None for matmul.
+    """
+
+    max_abs_error: float
+    max_rel_error: float
+    bound: float
+    bound_share: float
+    lse_error: float | None
+    report: LaunchReport
+    build: Build
+    outputs: dict[str, NDArray[Any]]
+    seconds: float
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.report.findings
+
+    @property
+    def passed(self) -> bool:
+        """Whether every error is within its bound and nothing was found."""
+        return self.bound_share <= 1 and not self.findings
+
+    def as_dict(self) -> dict[str, Any]:
+        total = self.report.total
+        return {
+            "passed": self.passed,
+            "max_abs_error": self.max_abs_error,
+            "max_rel_error": self.max_rel_error,
+            "bound": self.bound,
+            "bound_share": self.bound_share,
+            "lse_error": self.lse_error,
+            "races": self.report.races,
+            "out_of_bounds": self.report.out_of_bounds,
+            "uninitialised": self.report.uninitialised,
+            "findings": [str(finding) for finding in self.findings],
+            "wavefronts": total.wavefronts,
+            "least_wavefronts": total.wavefronts_minimum,
+            "sectors": total.sectors,
+            "least_sectors": total.sectors_minimum,
+            "instructions": total.instructions,
+            "mma": total.mma,
+            "seconds": self.seconds,
+        }
+
+
+def run_kernel(
+    file: KernelFile, launch: Launch, mma: str = "v100", arch: str = "sm_70", progress: Progress | None = None
+) -> RunResult:
+    """Execute a kernel file for one launch.
+
+    The compilation is specialised on the launch's real arguments: alignment, divisibility, ones. `mma` is the tensor
+    core's arithmetic: "v100" (bit for bit) or "exact" (the exact sum, rounded once). Raises LayoutgenError on a
+    launch that is none.
+    """
+    began = time.perf_counter()
+    request = file.request
+    placed = place(request, launch)
+    build = build_kernel(file, arch, {name: argument.array for name, argument in placed.items()})
+    tensors = {name: argument.tensor(name) for name, argument in placed.items()}
+    arguments = [tensors.get(name, value) for name, value in build.arguments]
+    report = execute(
+        parse_ptx(build.ptx),
+        build.grid,
+        build.num_warps,
+        arguments,
+        mma=mma,
+        shared_bytes=build.shared_bytes,
+        progress=progress,
+    )
+    outputs = {name: tensor.array for name, tensor in tensors.items() if name in OUTPUTS}
+    expected = references(request, {name: a.values for name, a in placed.items() if a.values is not None})
+    errors = {name: error(expected[name], outputs[name]) for name in expected}
+    main = next(iter(expected))
+    shares = {name: _share(errors[name], expected[name].bound) for name in expected}
+    position = np.unravel_index(int(shares[main].argmax()), shares[main].shape)
+    largest = np.abs(expected[main].value).max(initial=0.0)
+    max_error = float(errors[main].max(initial=0.0))
+    return RunResult(
+        max_abs_error=max_error,
+        max_rel_error=max_error / largest if largest else max_error,
+        bound=float(expected[main].bound[position]),
+        bound_share=max(float(share.max(initial=0.0)) for share in shares.values()),
+        lse_error=float(errors["lse"].max(initial=0.0)) if "lse" in errors else None,
+        report=report,
+        build=build,
+        outputs=outputs,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _share(errors: NDArray[Any], bound: NDArray[Any]) -> NDArray[Any]:
+    """Return error / bound, where 0 / 0 is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors == 0, 0.0, errors / bound)
