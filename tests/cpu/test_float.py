@@ -212,7 +212,10 @@ def test_integer_comparison(kind: str) -> None:
 
 def test_combined_and_double_comparison() -> None:
     a, b = np.int32([-1, 0, 1, 2]), np.int32([0, 0, 1, 1])
-    text = "setp.ne.s32 %q3, %i1, 0; setp.gt.{}.s32 %q0|%q1, %i0, 0, %q3; selp.b32 %x0, 1, 0, %q0; selp.b32 %x1, 2, 0, %q1; or.b32 %o0, %x0, %x1;"
+    text = (
+        "setp.ne.s32 %q3, %i1, 0; setp.gt.{}.s32 %q0|%q1, %i0, 0, %q3; "
+        "selp.b32 %x0, 1, 0, %q0; selp.b32 %x1, 2, 0, %q1; or.b32 %o0, %x0, %x1;"
+    )
     p, q = a > 0, b != 0
     for name, function in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
         got = run_snippet(text.format(name), [a, b])

@@ -139,7 +139,10 @@ def test_widths(kind: str, dtype: str) -> None:
 
 def test_narrow_loads_extend() -> None:
     x, y = Tensor.input("x", np.int8([-3] * 32)), Tensor.output("y", (32,), "i4")
-    body = "cvt.u64.u32 %w2, %t; add.s64 %w0, %a0, %w2; ld.global.s8 %x0, [%w0]; mad.wide.u32 %w1, %t, 4, %a1; st.global.b32 [%w1], %x0;"
+    body = (
+        "cvt.u64.u32 %w2, %t; add.s64 %w0, %a0, %w2; ld.global.s8 %x0, [%w0]; "
+        "mad.wide.u32 %w1, %t, 4, %a1; st.global.b32 [%w1], %x0;"
+    )
     assert run(body, x, y).clean
     assert (y.array == -3).all()
     y = Tensor.output("y", (32,), "i4")
@@ -177,7 +180,8 @@ def test_nan_values_can_be_inputs() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ld.b32 %x0, [%a0]", "ld.local.b32 %x0, [%a0]", "st.global.v8.b32 [%a0], {%x0}", "ld.global.acquire.b32 %x0, [%a0]",
+    ["ld.b32 %x0, [%a0]", "ld.local.b32 %x0, [%a0]", "st.global.v8.b32 [%a0], {%x0}",
+     "ld.global.acquire.b32 %x0, [%a0]",
      "ld.global.v2.b32 {%x0}, [%a0]", "atom.global.add.u32 %x0, [%a0], 1", "red.global.add.u32 [%a0], 1",
      "cp.async.ca.shared.global [%x0], [%a0], 16"],
 )  # fmt: skip

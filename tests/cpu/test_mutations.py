@@ -139,7 +139,7 @@ def test_an_endless_loop_ends(text: str) -> None:
 
 
 def test_text_that_is_no_instruction(text: str) -> None:
-    with pytest.raises(UnsupportedInstructionError, match="unsupported: maxx.f32 %r170"):
+    with pytest.raises(UnsupportedInstructionError, match=r"unsupported: maxx\.f32 %r170"):
         run_attention(text.replace("max.f32 \t%r170", "maxx.f32 \t%r170"))
     with pytest.raises(PtxError, match="%r999"):
         run_attention(text.replace("max.f32 \t%r170, %r165", "max.f32 \t%r170, %r999"))

@@ -17,13 +17,19 @@ from layoutgen.cpu.watch import SharedWatch
 def run(body: str, *, warps: int = 2, grid: int = 3, size: int = 1024) -> tuple[LaunchReport, Any]:
     """Run `body`: %s is the shared array, %t the thread, %l the lane, %c = 4 t; %o goes to the output."""
     text = f""".version 8.8
-.target sm_70 .extern .shared .align 16 .b8 smem[]; .visible .entry body(.param .u64 p) .reqntid {
-        32 * warps
-    } {{ .reg .b32 %x<9>; .reg .b16 %h<9>; .reg .b64 %w<9>; .reg .pred %p<9>; .reg .b32 %t; .reg .b32 %b;
-.reg .b32 %o; .reg .b32 %s; .reg .b32 %c; .reg .b32 %l; .loc 1 7 0 mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x;
-mov.u32 %l, %laneid; mov.b32 %s, smem; mov.b32 %o, 0; shl.b32 %c, %t, 2; mad.lo.u32 %x8, %b, {32 * warps},
-%t; .loc 1 9 0 {body} .loc 1 11 0 ld.param.u64 %w0, [p]; mad.wide.u32 %w0, %x8, 4, %w0; st.global.b32 [%w0],
-%o; ret; }} .file 1 "body.py"
+.target sm_70
+.extern .shared .align 16 .b8 smem[];
+.visible .entry body(.param .u64 p) .reqntid {32 * warps} {{
+.reg .b32 %x<9>; .reg .b16 %h<9>; .reg .b64 %w<9>; .reg .pred %p<9>;
+.reg .b32 %t; .reg .b32 %b; .reg .b32 %o; .reg .b32 %s; .reg .b32 %c; .reg .b32 %l;
+.loc 1 7 0
+mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %l, %laneid; mov.b32 %s, smem; mov.b32 %o, 0; shl.b32 %c, %t, 2;
+mad.lo.u32 %x8, %b, {32 * warps}, %t;
+.loc 1 9 0
+{body}
+.loc 1 11 0
+ld.param.u64 %w0, [p]; mad.wide.u32 %w0, %x8, 4, %w0; st.global.b32 [%w0], %o; ret; }}
+.file 1 "body.py"
 """
     out = Tensor.output("o", (grid, 32 * warps), "i4")
     return launch(text, grid, warps, [out], shared_bytes=size), out.array
