@@ -16,6 +16,7 @@ from layoutgen.cli.compile import compile_command
 from layoutgen.cli.derive import derive
 from layoutgen.cli.emit import emit
 from layoutgen.cli.inspect import inspect
+from layoutgen.cli.leaving import leave
 from layoutgen.cli.prove import prove
 from layoutgen.cli.run import run as run_command
 from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
@@ -46,20 +47,11 @@ def main() -> None:
 
 
 def run() -> None:
-    """The entry point: main, and then out at once if Triton was loaded.
-
-    Its bindings print a page of reference counts when the interpreter shuts down in the usual way.
-    """
-    status: Any = 0
+    """The entry point of the command line."""
     try:
         main()
     except SystemExit as stop:
-        status = stop.code
-    if "triton" in sys.modules:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status if isinstance(status, int) else 1)
-    sys.exit(status)
+        leave(stop.code)
 
 
 for command in (atoms, derive, prove, emit, compile_command, run_command, inspect):
