@@ -13,7 +13,8 @@ from layoutgen.cpu.counters import LineCount
 from layoutgen.cpu.launch import LaunchReport, launch
 from layoutgen.cpu.machine import ExecutionError
 from layoutgen.cpu.memory import Tensor, TensorError
-from layoutgen.cpu.ptx_parser import Program, PtxError, Source, UnsupportedInstructionError, parse_ptx
+from layoutgen.cpu.ptx_parser import Program, PtxError, UnsupportedInstructionError, parse_ptx
+from layoutgen.cpu.source import Source
 from layoutgen.cpu.tensor_core import ArithmeticUnavailableError
 from layoutgen.cpu.watch import Finding
 

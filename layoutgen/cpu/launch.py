@@ -17,8 +17,10 @@ from layoutgen.cpu.memory import GlobalMemory, Tensor
 from layoutgen.cpu.ptx_decode import decode_program
 from layoutgen.cpu.ptx_memory import narrowest_shared_access
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Parameter, Program, Source, parse_ptx
+from layoutgen.cpu.ptx_parser import Parameter, Program, parse_ptx
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
+from layoutgen.cpu.source import Source
+from layoutgen.cpu.tensor_core import ArithmeticUnavailableError
 from layoutgen.cpu.watch import Finding, Watch
 
 Array = NDArray[Any]
@@ -165,6 +167,11 @@ def _check(program: Program, num_warps: int, mma: str, shared_bytes: int | None)
         )
     if program.dynamic_shared and shared_bytes is None:
         raise ExecutionError(f"launch: {program.name} has dynamic shared memory; shared_bytes must say how much")
+    for instruction in program.instructions:
+        if mma == "v100" and instruction.op[0] == "mma" and "m8n8k4" not in instruction.op:
+            raise ArithmeticUnavailableError(
+                f"{instruction.source}: no V100 has {instruction.name}; use mma.sync.m8n8k4, or the arithmetic `exact`"
+            )
 
 
 def _bind(program: Program, arguments: Sequence[Argument], memory: GlobalMemory) -> dict[str, Array]:

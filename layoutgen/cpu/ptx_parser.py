@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from layoutgen.cpu.ptx_types import BITS
+from layoutgen.cpu.source import Source
 from layoutgen.errors import LayoutgenError
 
 
@@ -85,17 +86,6 @@ class Sink:
 
 
 Operand = Register | Special | Immediate | Vector | Address | Symbol | Pair | Sink
-
-
-@dataclass(frozen=True)
-class Source:
-    """A place in a source file; `str` gives `file:line`."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.cpu import tensor_core, watch
-from layoutgen.cpu.fragments import FragmentError, Fragments, fragments
-from layoutgen.cpu.machine import LANES, ExecutionError, Machine, Step
+from layoutgen.cpu.fragments import FragmentError, fragments
+from layoutgen.cpu.machine import ExecutionError, Machine, Step
 from layoutgen.cpu.ptx_operands import Reader, Slots
 from layoutgen.cpu.ptx_parser import (
     Immediate,
@@ -20,8 +19,7 @@ from layoutgen.cpu.ptx_parser import (
     UnsupportedInstructionError,
     Vector,
 )  # fmt: skip
-from layoutgen.cpu.tensor_core import ArithmeticUnavailableError
-from layoutgen.cpu.tensor_core import Operand as CoreOperand
+from layoutgen.cpu.warp_ops import SHUFFLES, ballot, check_members, multiply, shuffle
 
 Array = NDArray[Any]
 
@@ -77,7 +75,7 @@ def decode_barrier(instruction: Instruction, slots: Slots) -> Step:
         member = slots.read(instruction.operands[0], "b32", instruction)
 
         def warp_step(machine: Machine) -> None:
-            _check_members(machine, "bar.warp.sync", member(machine))
+            check_members(machine, "bar.warp.sync", member(machine))
             machine.warp_barrier()
 
         return warp_step
@@ -95,20 +93,6 @@ def decode_barrier(instruction: Instruction, slots: Slots) -> Step:
     return lambda machine: machine.block_barrier()
 
 
-def _check_members(machine: Machine, what: str, members: Array) -> None:
-    """Report lanes that execute a warp instruction without being named by its member mask, or named and
-    missing."""
-    if members.size == 1 and int(members[0]) == 0xFFFFFFFF:
-        machine.converged(what, None)
-        return
-    bits = np.broadcast_to(members, (machine.size,)) >> machine.lane & np.uint32(1)
-    named: Array = bits != 0
-    strangers = ~named if machine.mask is None else ~named & machine.mask
-    if strangers.any():
-        machine.report(watch.DIVERGENCE, strangers, lambda: f"{what} by a lane outside its member mask", "members")
-    machine.converged(what, named.reshape(LANES, machine.warps))
-
-
 # Shuffles and votes ---------------------------------------------------------------------------------------
 
 
@@ -117,7 +101,7 @@ def decode_shuffle(instruction: Instruction, slots: Slots) -> Step:
     if len(instruction.op) != 4 or instruction.op[1] != "sync" or instruction.op[3] != "b32":
         raise UnsupportedInstructionError(instruction.text)
     mode = instruction.op[2]
-    if mode not in ("up", "down", "bfly", "idx") or len(instruction.operands) != 5:
+    if mode not in SHUFFLES or len(instruction.operands) != 5:
         raise UnsupportedInstructionError(instruction.text)
     target, *sources = instruction.operands
     value, distance, clamp, members = (slots.read(s, "b32", instruction) for s in sources)
@@ -127,33 +111,9 @@ def decode_shuffle(instruction: Instruction, slots: Slots) -> Step:
     what = f"shfl.sync.{mode}"
 
     def step(machine: Machine) -> None:
-        _check_members(machine, what, members(machine))
-        lane = machine.lane.astype(np.int64)
-        b = distance(machine).astype(np.int64) & 31
-        c = clamp(machine).astype(np.int64)
-        segment = c >> 8 & 31
-        maximum = (lane & segment) | (c & 31 & ~segment)
-        minimum = lane & segment
-        if mode == "up":
-            source = lane - b
-            inside = source >= maximum
-        elif mode == "down":
-            source = lane + b
-            inside = source <= maximum
-        elif mode == "bfly":
-            source = lane ^ b
-            inside = source <= maximum
-        else:
-            source = minimum | (b & ~segment)
-            inside = source <= maximum
-        source = np.where(inside, source, lane)
-        index = source * machine.warps + np.arange(machine.size) % machine.warps
-        if machine.mask is not None:
-            asleep = machine.mask & ~machine.mask[index]
-            if asleep.any():
-                machine.report(watch.DIVERGENCE, asleep, lambda: f"{what} from a lane that takes no part", "asleep")
-        held = value(machine)
-        put(machine, held if held.size == 1 else held[index])
+        check_members(machine, what, members(machine))
+        got, inside = shuffle(machine, mode, value(machine), distance(machine), clamp(machine), what)
+        put(machine, got)
         if put_inside is not None:
             put_inside(machine, inside)
 
@@ -164,7 +124,7 @@ def decode_vote(instruction: Instruction, slots: Slots) -> Step:
     """vote.sync.{all,any,uni}.pred, vote.sync.ballot.b32 and activemask.b32."""
     if instruction.op == ("activemask", "b32"):
         put = slots.write(instruction.operands[0], "b32", instruction)
-        return lambda machine: put(machine, _ballot(machine, np.ones(1, np.bool_)))
+        return lambda machine: put(machine, ballot(machine, np.ones(1, np.bool_)))
     if instruction.op[:2] != ("vote", "sync") or len(instruction.operands) != 3:
         raise UnsupportedInstructionError(instruction.text)
     mode, kind = instruction.op[2:]
@@ -175,27 +135,18 @@ def decode_vote(instruction: Instruction, slots: Slots) -> Step:
     members = slots.read(instruction.operands[2], "b32", instruction)
 
     def step(machine: Machine) -> None:
-        _check_members(machine, f"vote.sync.{mode}", members(machine))
-        yes = _ballot(machine, predicate(machine))
+        check_members(machine, f"vote.sync.{mode}", members(machine))
+        yes = ballot(machine, predicate(machine))
         if mode == "ballot":
             put(machine, yes)
             return
-        everyone = _ballot(machine, np.ones(1, np.bool_))
+        everyone = ballot(machine, np.ones(1, np.bool_))
         result: Array = yes != 0 if mode == "any" else yes == everyone
         if mode == "uni":
             result = result | (yes == 0)
         put(machine, result)
 
     return step
-
-
-def _ballot(machine: Machine, predicate: Array) -> Array:
-    votes = np.broadcast_to(predicate, (machine.size,)).reshape(LANES, machine.warps)
-    if machine.mask is not None:
-        votes = votes & machine.mask.reshape(LANES, machine.warps)
-    weights = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
-    word = (votes * weights[:, None]).sum(axis=0, dtype=np.uint32)
-    return np.tile(word, LANES)
 
 
 # mma.sync -------------------------------------------------------------------------------------------------
@@ -225,72 +176,16 @@ def decode_mma(instruction: Instruction, slots: Slots) -> Step:
         if not isinstance(operand, Vector) or len(operand.items) != (size // 2 if half else size):
             raise UnsupportedInstructionError(instruction.text, "wrong number of registers")
         vectors.append(operand.items)
-    read_a, read_b, read_c = (_read_all(slots, items, instruction) for items in vectors[1:])
+    read = [_read_all(slots, items, instruction) for items in vectors[1:]]
     put = [slots.write(item, "b32", instruction) for item in vectors[0]]
-    return _mma_step(table, a_type, read_a, read_b, read_c, put)
-
-
-def _read_all(slots: Slots, items: tuple[Operand, ...], instruction: Instruction) -> list[Reader]:
-    return [slots.read(item, "b32", instruction) for item in items]
-
-
-def _mma_step(
-    table: Fragments,
-    operand: str,
-    read_a: list[Reader],
-    read_b: list[Reader],
-    read_c: list[Reader],
-    put: list[Any],
-) -> Step:
-    inverse = np.empty(table.c.size, np.intp)
-    inverse[table.c.ravel()] = np.arange(table.c.size)
-    accumulator = "f32" if len(read_c) == table.c_elements else "f16"
 
     def step(machine: Machine) -> None:
-        if machine.arithmetic == "v100" and table.shape != "m8n8k4":
-            raise ArithmeticUnavailableError(
-                f"--mma v100 with mma.sync.{table.shape}: no V100 has it; m8n8k4 is the one it has, or use --mma exact"
-            )
-        machine.converged("mma.sync", None)
-        a_bits, b_bits = _halves(machine, read_a), _halves(machine, read_b)
-        if accumulator == "f32":
-            held = np.empty((table.c_elements, LANES, machine.warps), np.uint32)
-            for register, read in enumerate(read_c):
-                held[register] = _rows(machine, read)
-        else:
-            held = _halves(machine, read_c)
-        c = np.take(held.reshape(-1, machine.warps), table.c, axis=0)
-        if machine.arithmetic == "v100":
-            a, b = CoreOperand(a_bits), CoreOperand(b_bits)
-            for core, rows in ((a, table.a), (b, table.b)):
-                core.value = np.take(core.value, rows, axis=0)
-                core.exponent = np.take(core.exponent, rows, axis=0)
-            d = tensor_core.v100(a, b, c, accumulator)
-        else:
-            a_matrix, b_matrix = np.take(a_bits, table.a, axis=0), np.take(b_bits, table.b, axis=0)
-            d = tensor_core.exact(a_matrix, b_matrix, c, accumulator, operand)
-        flat = np.take(d.reshape(-1, machine.warps), inverse, axis=0).reshape(table.c_elements, -1)
-        if accumulator == "f32":
-            for write, value in zip(put, flat, strict=True):
-                write(machine, value)
-        else:
-            for number, write in enumerate(put):
-                high = flat[2 * number + 1].astype(np.uint32) << np.uint32(16)
-                write(machine, high | flat[2 * number])
+        a, b, c = ([one(machine) for one in group] for group in read)
+        for write, register in zip(put, multiply(machine, table, a, b, c, d_type, a_type), strict=True):
+            write(machine, register)
 
     return step
 
 
-def _rows(machine: Machine, read: Reader) -> Array:
-    value = read(machine)
-    return value if value.size == 1 else value.reshape(LANES, machine.warps)
-
-
-def _halves(machine: Machine, readers: list[Reader]) -> Array:
-    """Registers of two halves -> [2 x registers x 32 lanes, warps], low half first."""
-    out = np.empty((len(readers), 2, LANES, machine.warps), np.uint16)
-    for number, read in enumerate(readers):
-        word = _rows(machine, read)
-        out[number, 0] = word  # keeps the low 16 bits
-        out[number, 1] = word >> np.uint32(16)
-    return out.reshape(-1, machine.warps)
+def _read_all(slots: Slots, items: tuple[Operand, ...], instruction: Instruction) -> list[Reader]:
+    return [slots.read(item, "b32", instruction) for item in items]

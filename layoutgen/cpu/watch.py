@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.cpu.ptx_parser import Source
+from layoutgen.cpu.source import Source
 
 Array = NDArray[Any]
 
