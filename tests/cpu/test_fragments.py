@@ -167,7 +167,7 @@ def test_mma_bf16() -> None:
 
 @pytest.mark.parametrize("shape", ["m16n8k8", "m16n8k16"])
 def test_v100_refuses_what_no_v100_has(shape: str) -> None:
-    with pytest.raises(ArithmeticUnavailableError, match="no V100 has mma.sync.aligned.m16"):
+    with pytest.raises(ArithmeticUnavailableError, match=r"no V100 has mma\.sync\.aligned\.m16"):
         _multiply((shape, "row", "col", "f32"), "f16", "v100")
 
 
