@@ -95,7 +95,7 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
         if PIPE_OF.get(instruction.opcode) == "shared":
             if instruction.source is None:
                 raise LayoutgenError(f"counts: {instruction.text} at {instruction.address:#x} has no source line")
-            line = instruction.source.outermost
+            line = instruction.source.own
             accesses[line.file.rsplit("/", 1)[-1], line.line].append(instruction)
     if set(accesses) != set(counts.wavefronts):
         odd = sorted(set(accesses) ^ set(counts.wavefronts))

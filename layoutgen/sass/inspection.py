@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,11 @@ class Inspection:
     priced: Mapping[int, Price]
     unpriced: tuple[str, ...]
     occupied: Occupancy
+
+    def with_model(self, model: Model) -> Inspection:
+        """Return the same kernel priced by another model."""
+        priced, unpriced = price_loop(self.loop, model, self.wavefronts)
+        return replace(self, model=model, priced=priced, unpriced=unpriced)
 
     @cached_property
     def ports(self) -> Ports:
@@ -213,6 +218,19 @@ class Inspection:
         return result
 
 
+def price_loop(loop: Loop, model: Model, wavefronts: Mapping[int, float]) -> tuple[dict[int, Price], tuple[str, ...]]:
+    """Return address -> price of the loop's instructions, and the opcodes that have none."""
+    priced = {}
+    unpriced = set()
+    for instruction in loop.body:
+        one = price(instruction, model, wavefronts.get(instruction.address))
+        if one is None:
+            unpriced.add(instruction.name if instruction.opcode in PIPE_OF else instruction.opcode)
+        else:
+            priced[instruction.address] = one
+    return priced, tuple(sorted(unpriced))
+
+
 def instruction_dicts(found: Inspection) -> list[dict[str, Any]]:
     """Return the instructions of the main loop as plain data."""
     spent = None if found.unpriced else found.spent
@@ -254,20 +272,18 @@ def inspect(file: KernelFile, compiled: Compiled, profile: str | None = None) ->
     """
     name = profile or profile_of(compiled.arch)
     card, model = load_profile(name), load_model(name)
+    if card.arch != compiled.arch:
+        raise LayoutgenError(
+            f"inspect {file.path.stem}: compiled for {compiled.arch}, but profile {name} is for {card.arch}; "
+            f"compile for {card.arch}"
+        )
     program = decode(compiled.kernel, compiled.arch, compiled.sass, compiled.cubin)
     loop = program.main_loop
     if not loop.count("HMMA"):
-        raise LayoutgenError(f"inspect {compiled.kernel}: the main loop has no HMMA; compile for sm_70 or sm_75")
+        raise LayoutgenError(f"inspect {file.path.stem}: the main loop has no HMMA; nothing is known of such kernels")
     found = wavefronts_of(loop, count_tiles(file, compiled))
     wavefronts = {address: float(count) for address, count in found.items()}
-    priced: dict[int, Price] = {}
-    unpriced = set()
-    for instruction in loop.body:
-        one = price(instruction, model, wavefronts.get(instruction.address))
-        if one is None:
-            unpriced.add(instruction.opcode if instruction.opcode not in PIPE_OF else instruction.name)
-        else:
-            priced[instruction.address] = one
+    priced, unpriced = price_loop(loop, model, wavefronts)
     occupied = occupancy(
         compiled.registers,
         compiled.shared_bytes,
@@ -286,6 +302,6 @@ def inspect(file: KernelFile, compiled: Compiled, profile: str | None = None) ->
         loop,
         wavefronts,
         priced,
-        tuple(sorted(unpriced)),
+        unpriced,
         occupied,
     )

@@ -29,6 +29,17 @@ class SourceLine:
         """The line of the kernel itself: the call, when the line lies in a function that was inlined."""
         return self if self.inlined_at is None else self.inlined_at.outermost
 
+    @property
+    def own(self) -> SourceLine:
+        """The innermost line in the kernel's own file: functions of other files give way to the line that calls them.
+
+        This is the line by which the executor counts.
+        """
+        line, kernel_file = self, self.outermost.file
+        while line.file != kernel_file and line.inlined_at is not None:
+            line = line.inlined_at
+        return line
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f" in {self.inlined_at}" if self.inlined_at else "")
 

@@ -90,6 +90,8 @@ _CONSTANT = re.compile(
 _ADDRESS = re.compile(
     r"\[(?:R(?P<base>\d+|Z)(?P<mods>(?:\.\w+)*))?(?:\+?UR(?P<uniform>\d+|Z))?(?:\+?(?P<offset>-?0x[0-9a-f]+))?\]"
 )
+_NAME = re.compile(r"SRZ|SR_[A-Z0-9_.]+|PR|UPR|SB\d|B\d|\{[\d,]+\}")
+"""Special registers, the predicate file, scoreboards, convergence barriers, sets of scoreboards."""
 _FLOATS = {"INF": float("inf"), "QNAN": float("nan"), "SNAN": float("nan")}
 
 
@@ -130,7 +132,7 @@ def parse_operand(text: str) -> Operand:
     sign, word = (-1.0, text[1:]) if text[:1] == "-" else (1.0, text.removeprefix("+"))
     if word in _FLOATS:
         return Immediate(sign * _FLOATS[word])
-    if re.fullmatch(r"[A-Z][A-Z0-9_.]*|\{[\d,]+\}", text):
+    if _NAME.fullmatch(text):
         return Name(text)
     raise LayoutgenError(f"sass: operand {text!r} has no known form; known are R, P, c[][], [R+offset], numbers, names")
 

@@ -56,8 +56,8 @@ def step(instruction: Instruction, priced: Price) -> Step:
 class Run:
     """What one simulation found.
 
-    `cycles` per iteration of a warp, averaged over the warps; `spent[i][r]` are the cycles per warp and iteration that
-    instruction i waited for reason r of REASONS.
+    `cycles` in which every resident warp goes through one iteration, on average; `spent[i][r]` are the cycles per warp
+    and iteration that instruction i waited for reason r of REASONS.
     """
 
     cycles: float
@@ -65,22 +65,21 @@ class Run:
 
 
 class _Warp:
-    __slots__ = ("arrived", "barriers", "block", "count", "first", "last", "ready", "slot")
+    __slots__ = ("arrived", "barriers", "block", "ready", "slot")
 
     def __init__(self, block: int, start: float) -> None:
-        self.block, self.ready, self.slot, self.count = block, start, 0, 0
+        self.block, self.ready, self.slot = block, start, 0
         self.barriers = [0.0] * 6
         self.arrived = NEVER  # when it came to the block barrier that it now waits at
-        self.first = self.last = 0.0
 
 
 def simulate(
-    steps: Sequence[Step], blocks: int, warps: int, model: Model, *, stagger: float = 0.0, iterations: int = 5
+    steps: Sequence[Step], blocks: int, warps: int, model: Model, *, stagger: float = 0.0, iterations: int = 4
 ) -> Run:
     """Simulate `blocks` blocks of `warps` warps; block b starts `b * stagger` cycles late.
 
-    Ends when the first warp has finished `iterations` iterations. The first iteration is not counted, and each warp
-    is measured between its own ends of iterations.
+    As many instructions as make one iteration of every warp are issued before the clock starts, and `iterations` times
+    as many while it runs. Which warps issue them does not matter: a scheduler may favour some for long.
     """
     count, depth, delay = len(steps), model.queue_depth, model.queue_delay
     read_latency, barrier_latency = model.latency["read"], model.latency["barrier"]
@@ -93,7 +92,8 @@ def simulate(
     waiting: list[list[_Warp]] = [[] for _ in range(blocks)]
     spent = [[0.0] * len(REASONS) for _ in steps]
     executed = [0] * count
-    pipe_free = 0.0
+    pipe_free = began = ended = 0.0
+    issued, work, started = 0, count * len(everyone), False
 
     def earliest(core: int) -> float:
         """When the sub-core can issue next."""
@@ -145,7 +145,7 @@ def simulate(
                 heapq.heappush(events, (again, core))
             continue
         one = steps[warp.slot]
-        if warp.count:
+        if started:
             executed[warp.slot] += 1
             _account(spent[warp.slot], warp, one, now, queues[core][0], free[core])
         favourite[core] = warp
@@ -174,7 +174,7 @@ def simulate(
             if len(group) == warps:
                 for other in group:
                     released = max(other.ready, now + barrier_latency)
-                    if other.count:
+                    if started:
                         spent[other.slot if other is warp else other.slot - 1][4] += released - other.ready
                     other.ready, other.arrived = released, NEVER
                 group.clear()
@@ -182,12 +182,12 @@ def simulate(
         warp.slot += 1
         if warp.slot == count:
             warp.slot = 0
-            warp.count += 1
-            if warp.count == 1:
-                warp.first = now
-            warp.last = now
-            if warp.count == iterations:
-                break
+        issued += 1
+        if issued == work:
+            began, started = now, True
+        elif issued == (1 + iterations) * work:
+            ended = now
+            break
         if woken:
             events = [(earliest(each), each) for each in range(len(cores)) if cores[each]]
             heapq.heapify(events)
@@ -195,9 +195,8 @@ def simulate(
             following = earliest(core)
             if following < NEVER:
                 heapq.heappush(events, (following, core))
-    rates = [(warp.last - warp.first) / (warp.count - 1) for warp in everyone if warp.count > 1]
     average = tuple(tuple(value / max(times, 1) for value in row) for row, times in zip(spent, executed, strict=True))
-    return Run(sum(rates) / len(rates), average)
+    return Run((ended - began) / iterations, average)
 
 
 def _account(row: list[float], warp: _Warp, one: Step, now: float, full: float, ports: list[float]) -> None:
