@@ -87,6 +87,14 @@ def slice_to_linear_layout(layout: LinearLayout, dim: int) -> LinearLayout:
     return from_gluon(builder.to_linear_layout(builder.get_slice_layout(dim, distributed(layout)), shape))
 
 
+def swizzle_to_linear_layout(swizzle: tuple[int, int, int], shape: tuple[int, ...]) -> list[list[int]]:
+    """Ask `gl.to_linear_layout` about a SwizzledSharedLayout: the element at each power-of-two offset."""
+    builder = _session()[1]
+    shared = builder.get_swizzled_shared_layout(*swizzle, list(reversed(range(len(shape)))), [])
+    bases: list[list[int]] = builder.to_linear_layout(shared, list(shape)).offset_bases
+    return bases
+
+
 def from_gluon(answer: Any) -> LinearLayout:
     fields = zip(HARDWARE, (answer.reg_bases, answer.lane_bases, answer.warp_bases, answer.block_bases), strict=True)
     return LinearLayout.from_bases(dict(fields), answer.shape)
@@ -98,3 +106,43 @@ def bank_conflicts(layout: LinearLayout, element_bytes: int, swizzle: tuple[int,
     order = list(reversed(range(len(layout.shape))))
     shared = builder.get_swizzled_shared_layout(*swizzle, order, [])
     return int(builder.get_shared_bank_conflicts(distributed(layout), shared, list(layout.shape), 8 * element_bytes))
+
+
+PROBE = """
+#source = %s
+#target = %s
+module attributes {
+  "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = %d : i32, ttg.target = "cuda:70", "ttg.threads-per-warp" = 32 : i32
+} {
+  tt.func public @probe(%%in: !tt.ptr<%s>, %%out: !tt.ptr<%s>) {
+    %%p = tt.splat %%in : !tt.ptr<%s> -> tensor<%sx!tt.ptr<%s>, #source>
+    %%a = tt.load %%p {isVolatile = true} : tensor<%sx!tt.ptr<%s>, #source>
+    %%b = ttg.convert_layout %%a : tensor<%sx%s, #source> -> tensor<%sx%s, #target>
+    %%q = tt.splat %%out : !tt.ptr<%s> -> tensor<%sx!tt.ptr<%s>, #target>
+    tt.store %%q, %%b : tensor<%sx!tt.ptr<%s>, #target>
+    tt.return
+  }
+}
+"""
+
+
+def lowered(source: LinearLayout, target: LinearLayout, dtype: str = "f32") -> dict[str, int]:
+    """Compile nothing but the conversion for sm_70 and count what moves data: shuffles and shared-memory accesses."""
+    import tempfile
+    from pathlib import Path
+
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    def attribute(layout: LinearLayout) -> str:
+        return "#ttg.linear<{" + ", ".join(f"{name} = {layout.bases[name]}" for name in HARDWARE) + "}>"
+
+    shape = "x".join(map(str, source.shape))
+    typed = (dtype, dtype, dtype, shape, dtype, shape, dtype, shape, dtype, shape, dtype, dtype, shape, dtype)
+    warps = 1 << source.domain.bits_of("warp")
+    text = PROBE % (attribute(source), attribute(target), warps, *typed, shape, dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "probe.ttgir"
+        path.write_text(text)
+        ptx = triton.compile(str(path), target=GPUTarget("cuda", 70, 32)).asm["ptx"]
+    return {name: ptx.count(name) for name in ("shfl.sync", "st.shared", "ld.shared")}

@@ -16,6 +16,7 @@ from layoutgen.algebra.layout import LinearLayout
 from layoutgen.errors import LayoutgenError
 
 BANKS = 32
+BANK_BITS = 5
 WORD_BYTES = 4
 MAX_WIDTH_BYTES = 16
 
@@ -72,7 +73,7 @@ def _words(addresses: Sequence[int], width_bytes: int) -> list[set[int]]:
 
 @dataclass(frozen=True)
 class Access:
-    """What one warp pays to move a tile between its registers and a row-major buffer in shared memory."""
+    """What one warp pays to move a tile between its registers and a buffer in shared memory."""
 
     instructions: int
     width_bytes: int
@@ -84,31 +85,77 @@ class Access:
         return self.wavefronts == self.minimum
 
 
-def access(layout: LinearLayout, element_bytes: int) -> Access:
-    """Return one warp's cost of a load or store of all its registers through `layout`.
+def vector_elements(layout: LinearLayout, element_bytes: int) -> int:
+    """Return how many neighbouring elements move together: registers 1, 2, 4, ... of the buffer, aligned.
 
-    `layout` maps hardware bits to a buffer whose packed coordinate is its element address. Registers that hold
-    neighbouring elements move together, up to 16 bytes a lane; registers that replicate others do not move. The minimum
-    is what the distinct words of each phase would take if they were spread over all banks.
+    An address bit that another register or a lane sets as well would exchange the elements within the vector.
+    """
+    count = layout.domain.bits_of("register")
+    registers = [column for column in layout.columns[:count] if column]
+    vector = 1
+    while (
+        2 * vector * element_bytes <= MAX_WIDTH_BYTES
+        and vector in registers
+        and sum(column & vector != 0 for column in layout.columns) == registers.count(vector)
+    ):
+        vector *= 2
+    return vector
+
+
+def access(layout: LinearLayout, element_bytes: int) -> Access:
+    """Return one warp's cost of a load or store of all its registers through `layout`, by rank.
+
+    `layout` maps hardware bits to a buffer whose packed coordinate is its element address; for a swizzled buffer,
+    compose it with the swizzle first. Registers that hold neighbouring elements move together, up to 16 bytes a lane;
+    registers that replicate others do not move. The minimum is what the distinct words of each phase would take if
+    they were spread over all banks.
+
+    In a phase, lane bits and words of the vector map linearly to words. They touch 2^rank words, in 2^(rank of the
+    five bank bits) banks, each equally often: the quotient is the number of wavefronts. Other phases and registers only
+    translate the words, so they cost the same.
 
     >>> row = LinearLayout.from_bases({"register": [[1], [2]], "lane": [[4], [8], [16], [32], [64]]}, (128,))
     >>> access(row, 2)
     Access(instructions=1, width_bytes=8, wavefronts=2, minimum=2)
     """
-    register_bits = layout.domain.bits_of("register")
-    registers = [column for column in layout.columns[:register_bits] if column]
-    lanes = layout.columns[register_bits : register_bits + layout.domain.bits_of("lane")]
-    vector = 1
-    while vector in registers and 2 * vector * element_bytes <= MAX_WIDTH_BYTES:
-        registers.remove(vector)
-        vector *= 2
+    vector = vector_elements(layout, element_bytes)
     width = vector * element_bytes
-    lane_addresses = [element_bytes * gf2.apply(lanes, lane) for lane in range(1 << len(lanes))]
-    total = minimum = 0
-    for group in range(1 << len(registers)):
-        # Exclusive or with the registers' part of the address: the columns are linear over GF(2).
-        offset = element_bytes * gf2.apply(registers, group)
-        addresses = [address ^ offset for address in lane_addresses]
-        total += wavefronts(addresses, width)
-        minimum += least_wavefronts(addresses, width)
-    return Access(1 << len(registers), width, total, minimum)
+    words, banks = word_ranks(layout, element_bytes, width)
+    count = layout.domain.bits_of("register")
+    moved = [column for column in layout.columns[:count] if column >= vector]
+    times = phases(width) << len(moved)
+    return Access(1 << len(moved), width, times << words - banks, times << max(0, words - BANK_BITS))
+
+
+def word_columns(layout: LinearLayout, element_bytes: int, width: int) -> tuple[int, ...]:
+    """Return the word address of each bit of one phase: lane bits first, then the words of a lane's vector."""
+    start, bits = layout.domain.bits_of("register"), layout.domain.bits_of("lane")
+    phase_bits = phases(width).bit_length() - 1
+    lanes = layout.columns[start : start + bits - phase_bits]
+    words = range((width // WORD_BYTES).bit_length() - 1) if width >= WORD_BYTES else ()
+    return (*(column * element_bytes // WORD_BYTES for column in lanes), *(1 << word for word in words))
+
+
+def word_ranks(layout: LinearLayout, element_bytes: int, width: int) -> tuple[int, int]:
+    """Return log2 of the distinct words of a phase, and of the banks that they lie in."""
+    columns = word_columns(layout, element_bytes, width)
+    return gf2.rank(columns), gf2.rank(column & BANKS - 1 for column in columns)
+
+
+def conflict(layout: LinearLayout, element_bytes: int) -> str | None:
+    """Name two lanes of a phase that want different words of one bank although there are banks left, or None.
+
+    >>> column = LinearLayout.from_bases({"lane": [[32], [64], [128], [256], [512]]}, (1024,))
+    >>> conflict(column, 4)
+    'lanes 0 and 1 want words 0 and 32, both in bank 0'
+    """
+    if access(layout, element_bytes).conflict_free:
+        return None
+    width = vector_elements(layout, element_bytes) * element_bytes
+    columns = word_columns(layout, element_bytes, width)
+    lanes = layout.domain.bits_of("lane") - (phases(width).bit_length() - 1)
+    for vector in gf2.echelon(column & BANKS - 1 for column in columns).kernel:
+        word = gf2.apply(columns, vector)
+        if word:
+            return f"lanes 0 and {vector & (1 << lanes) - 1} want words 0 and {word}, both in bank 0"
+    raise LayoutgenError("conflict: the access has none")

@@ -50,6 +50,17 @@ class Echelon:
     def rank(self) -> int:
         return len(self.pivots)
 
+    def reduce(self, vector: int) -> int:
+        """Return the representative of a vector modulo the span: linear, and zero exactly on the span.
+
+        >>> echelon((0b11,)).reduce(0b10)
+        1
+        """
+        for row in sorted(self.pivots, reverse=True):
+            if vector >> row & 1:
+                vector ^= self.pivots[row][0]
+        return vector
+
     def preimage(self, vector: int) -> int | None:
         """Return a packed input that maps to `vector`, or None when there is none."""
         combination = 0

@@ -1,14 +1,18 @@
 """Shared-memory wavefronts: brute force, and what is known of real stagings."""
 
+import re
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutgen.algebra import Blocked, LinearLayout, Space, access, hardware_space, wavefronts
-from layoutgen.algebra.banks import least_wavefronts, phases
+from layoutgen.algebra.banks import conflict, least_wavefronts, phases, vector_elements
+from layoutgen.algebra.swizzle import Swizzle
 from layoutgen.errors import LayoutgenError
 from tests.algebra.helpers import layouts_between
+from tests.triton_oracle import bank_conflicts
 
 
 def brute_force(addresses: list[int], width: int) -> int:
@@ -98,26 +102,61 @@ def test_the_transposed_value_tile_is_conflict_free() -> None:
     assert wavefronts(halves, 8) == 4  # as STS.64, where 2 would suffice
 
 
-@given(st.data(), st.sampled_from([1, 2, 4]))
-def test_access_moves_every_element_once_at_the_brute_force_cost(data: st.DataObject, element_bytes: int) -> None:
-    registers = data.draw(st.integers(0, 4))
-    codomain = Space.of_shape((1 << data.draw(st.integers(4, 9)),))
-    layout = data.draw(layouts_between(hardware_space({"register": registers, "lane": 5}), codomain))
+@st.composite
+def buffers(draw: st.DrawFn) -> LinearLayout:
+    """Any layout of a warp into a buffer, zero bases and sums included."""
+    codomain = Space.of_shape((1 << draw(st.integers(4, 10)),))
+    domain = hardware_space({"register": draw(st.integers(0, 4)), "lane": 5})
+    return draw(layouts_between(domain, codomain))
+
+
+@given(buffers(), st.sampled_from([1, 2, 4, 8]))
+def test_the_closed_form_is_the_brute_force_count(layout: LinearLayout, element_bytes: int) -> None:
     cost = access(layout, element_bytes)
     vector = cost.width_bytes // element_bytes
-    images = layout.table().reshape(32, 1 << registers)
-    groups = {}
-    for lane in range(32):
-        for register in range(1 << registers):
-            offset = int(images[0, register])
-            groups.setdefault(offset // vector * vector, {})[lane] = int(images[lane, register]) // vector * vector
-    # The registers that share a vector at lane 0 share one at every lane.
-    assert cost.instructions == len(groups) or len(groups) < cost.instructions
-    total = sum(
-        brute_force([group[lane] * element_bytes for lane in range(32)], cost.width_bytes) for group in groups.values()
-    )
-    assert total == cost.wavefronts * len(groups) // cost.instructions
-    assert cost.minimum <= cost.wavefronts
+    assert vector == vector_elements(layout, element_bytes)
+    registers = 1 << layout.domain.bits_of("register")
+    images = layout.table().reshape(32, registers)
+    # One instruction per register that starts a vector and replicates no other.
+    free = [1 << i for i, column in enumerate(layout.columns[: registers.bit_length() - 1]) if column == 0]
+    starts = [r for r in range(registers) if images[0, r] % vector == 0 and not any(r & bit for bit in free)]
+    held = [r for r in range(registers) if images[0, r] // vector == images[0, starts[0]] // vector]
+    assert len(held) >= vector
+    assert len(starts) == cost.instructions
+    addresses = [[int(images[lane, r]) * element_bytes for lane in range(32)] for r in starts]
+    assert all(address % cost.width_bytes == 0 for group in addresses for address in group)
+    assert sum(brute_force(group, cost.width_bytes) for group in addresses) == cost.wavefronts
+    assert sum(least_wavefronts(group, cost.width_bytes) for group in addresses) == cost.minimum
+
+
+@given(buffers(), st.sampled_from([1, 2, 4, 8]))
+def test_a_conflict_is_two_words_of_one_bank(layout: LinearLayout, element_bytes: int) -> None:
+    found = conflict(layout, element_bytes)
+    cost = access(layout, element_bytes)
+    assert (found is None) == cost.conflict_free
+    if found is not None:
+        match = re.fullmatch(r"lanes 0 and (\d+) want words 0 and (\d+), both in bank 0", found)
+        assert match is not None
+        lane, word = int(match[1]), int(match[2])
+        first = int(layout.table()[lane << layout.domain.bits_of("register")]) * element_bytes // 4
+        assert word in range(first, first + max(1, cost.width_bytes // 4))
+        assert word % 32 == 0
+        assert word > 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.permutations(range(10)),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([(1, 1, 1), (4, 1, 4), (2, 2, 8), (8, 1, 4)]),
+)
+def test_triton_counts_the_same_conflicts(order: list[int], element_bytes: int, rule: tuple[int, int, int]) -> None:
+    """`gl.bank_conflicts` counts the wavefronts beyond the first of one phase of one instruction."""
+    columns = tuple(1 << bit for bit in order)
+    layout = LinearLayout(hardware_space({"register": 5, "lane": 5}), Space.of_shape((32, 32)), columns)
+    cost = access(Swizzle(*rule).place(layout), element_bytes)
+    each = cost.wavefronts // cost.instructions // phases(cost.width_bytes)
+    assert bank_conflicts(layout, element_bytes, rule) == each - 1
 
 
 @pytest.mark.parametrize(("width", "count"), [(1, 1), (2, 1), (4, 1), (8, 2), (16, 4)])
