@@ -1,0 +1,151 @@
+"""Whether a card can hold a request at all, in numbers, and the nearest request that it can hold.
+
+Everything is counted from the plan: Triton is not asked, since a bad shape can abort the process inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import log2, prod
+from typing import Any
+
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.profiles.profile import Limits, Profile
+
+ADDRESSES = 12
+"""Registers a thread cannot do without beside tiles: addresses of three tensors, the loop's counter and its bound."""
+LEAST, MOST = 16, 512
+"""Block sizes among which a nearest request is looked for."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """One resource: what the request needs at least, and what the card has."""
+
+    resource: str
+    needed: int
+    available: int
+    parts: str
+
+    @property
+    def met(self) -> bool:
+        return self.needed <= self.available
+
+    def __str__(self) -> str:
+        sign = "<=" if self.met else ">"
+        return f"{self.resource}: {self.needed} ({self.parts}) {sign} {self.available}"
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """What a request needs of a card. The registers are those that no compiler can do without."""
+
+    request: Request
+    needs: tuple[Need, ...]
+
+    @property
+    def feasible(self) -> bool:
+        return all(need.met for need in self.needs)
+
+    @property
+    def unmet(self) -> tuple[Need, ...]:
+        return tuple(need for need in self.needs if not need.met)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.needs))
+
+
+def feasibility(request: Request, limits: Limits) -> Feasibility:
+    """Count what a request needs: registers a thread, shared memory and warps of a block.
+
+    >>> from layoutgen.kernels import AttentionRequest
+    >>> from layoutgen.profiles import load_profile
+    >>> print(feasibility(AttentionRequest(96, "m8n8k4", 64, 32), load_profile("volta").limits))
+    registers a thread: 80 (64 of accumulators, 4 of fragments, 12 of addresses) <= 255
+    bytes of shared memory a block: 28672 (weights_shared 4096 + query0_shared 8192 + key0_shared 4096 + value0_shared \
+4096 + query1_shared 4096 + key1_shared 2048 + value1_shared 2048) <= 98304
+    warps a block: 4 (4x1) <= 32
+    registers of a block: 10240 (32 x 4 threads of 80) <= 65536
+    """
+    plan = request.plan
+    atom = next(iter(request.tilings.values())).unit.atom
+    halves = sum(1 << len(atom.fragment(operand).register_names) for operand in "ab")
+    fragments = halves * request.element_bytes // 4  # those of one instruction
+    registers = plan.accumulator_registers + fragments + ADDRESSES
+    shared = " + ".join(f"{tile.name} {tile.bytes}" for tile in plan.tiles if tile.space == "shared")
+    threads = f"32 x {request.num_warps} threads of {registers}"
+    return Feasibility(
+        request,
+        (
+            Need(
+                "registers a thread",
+                registers,
+                limits.registers_per_thread,
+                f"{plan.accumulator_registers} of accumulators, {fragments} of fragments, {ADDRESSES} of addresses",
+            ),
+            Need("bytes of shared memory a block", plan.shared_bytes, limits.shared_bytes_per_block, shared),
+            Need("warps a block", request.num_warps, limits.warps_per_block, "x".join(map(str, request.warps))),
+            Need("registers of a block", 32 * request.num_warps * registers, limits.registers_per_sm, threads),
+        ),
+    )
+
+
+def nearest(request: Request, limits: Limits) -> Request | None:
+    """Return the feasible request of the same family whose block sizes are nearest, or None when there is none.
+
+    Near means few doublings and halvings in all; of two equally near the one that changes all sizes alike is taken,
+    then the one with the larger tile.
+
+    >>> from layoutgen.kernels import AttentionRequest
+    >>> from layoutgen.profiles import load_profile
+    >>> found = nearest(AttentionRequest(96, "m8n8k4", 64, 256), load_profile("volta").limits)
+    >>> (found.block_m, found.block_n) if found else None
+    (64, 128)
+    """
+    names = ("block_m", "block_n") if isinstance(request, AttentionRequest) else ("block_m", "block_n", "block_k")
+    wanted = {name: getattr(request, name) for name in names}
+
+    def away(sizes: dict[str, int]) -> tuple[float, float, int]:
+        steps = [abs(log2(size / wanted[name])) for name, size in sizes.items()]
+        return sum(steps), max(steps), -prod(sizes.values())
+
+    for sizes in sorted(_lattice(wanted), key=away):
+        try:
+            changed: dict[str, Any] = dict(sizes)
+            candidate: Request = replace(request, **changed)
+            if feasibility(candidate, limits).feasible:
+                return candidate
+        except LayoutgenError:
+            continue  # these sizes do not tile
+    return None
+
+
+def _lattice(wanted: dict[str, int]) -> Iterator[dict[str, int]]:
+    choices = [sorted({wanted[name], *(1 << bit for bit in range(2, 10))}) for name in wanted]
+    for sizes in product(*choices):
+        if all(size <= MOST for size in sizes):
+            yield dict(zip(wanted, sizes, strict=True))
+
+
+def check_feasible(request: Request, profile: Profile) -> None:
+    """Refuse a request that no block of the card can hold.
+
+    Raises LayoutgenError with the numbers and the nearest request that it can hold.
+    """
+    found = feasibility(request, profile.limits)
+    if found.feasible:
+        return
+    near = nearest(request, profile.limits)
+    advice = "no block size of this request fits"
+    if near is not None:
+        names = [name for name in ("block_m", "block_n", "block_k", "warps") if hasattr(near, name)]
+        values = (getattr(near, name) for name in names)
+        written = ["x".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in values]
+        sizes = ", ".join(f"{name} {text}" for name, text in zip(names, written, strict=True))
+        advice = f"the nearest request that can: {sizes}"
+    raise LayoutgenError(
+        f"{request.family}: cannot run on {profile.name}: {'; '.join(map(str, found.unmet))}; {advice}"
+    )
