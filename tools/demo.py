@@ -29,9 +29,7 @@ def main() -> int:
     tiling = step(
         "derive",
         lambda: lg.derive(block_m=64, block_n=32, warps="4x1"),
-        lambda t: (
-            f"{t.atom}: accumulator {list(t.shape)}, fragments {list(t.fragment_a.shape)}, {list(t.fragment_b.shape)}"
-        ),
+        lambda t: f"{t.atom}: accumulator {list(t.shape)}, k-steps of {t.unit.shape[2]}",
     )
     kernel = lg.attention(head_dim=96)
     verdicts = step(
@@ -56,8 +54,8 @@ def main() -> int:
             "execute",
             lambda: run_kernel(file, Launch(SHAPE)),
             lambda r: (
-                f"V100 arithmetic, B,H,Hkv,Tq,Tk,D = {','.join(map(str, SHAPE))}: max error {r.max_abs_error:.1e} against "
-                f"float64, {len(r.findings) or 'no'} findings"
+                f"V100 arithmetic, B,H,Hkv,Tq,Tk,D = {','.join(map(str, SHAPE))}: "
+                f"max error {r.max_abs_error:.1e} against float64, {len(r.findings) or 'no'} findings"
             ),
         )
     good = all(verdict.holds for verdict in verdicts) and compiled.hmma > 0 and result.passed

@@ -99,7 +99,7 @@ def run_kernel(
     main = next(iter(expected))
     shares = {name: _share(errors[name], expected[name].bound) for name in expected}
     position = np.unravel_index(int(shares[main].argmax()), shares[main].shape)
-    largest = np.abs(expected[main].value).max(initial=0.0)
+    largest = float(np.abs(expected[main].value).max(initial=0.0))
     max_error = float(errors[main].max(initial=0.0))
     return RunResult(
         max_abs_error=max_error,

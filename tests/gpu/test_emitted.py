@@ -123,3 +123,19 @@ def test_matmul_with_any_strides(torch, load, record):
     assert (whole[:, :, ::2].double() == want).all()
     assert (whole[:, :, 1::2] == 0).all()
     record("matmul, transposed, sliced, expanded operands", "exact", "exact")
+
+
+def test_offsets_beyond_32_bits(torch, load, record):
+    """Rows 2^27 elements apart: from row 16 on an offset does not fit 32 bits. Needs 18 GB on the card."""
+    module = load(lg.matmul(block_m=64, block_n=64, block_k=32))
+    rows, stride = 66, 2**27
+    if torch.cuda.mem_get_info()[0] < 20 * 2**30:
+        record("matmul, offsets beyond 2^31", "not run: the card has too little memory", "exact")
+        return
+    a = torch.empty_strided((rows, 8), (stride, 1), device="cuda", dtype=torch.float16)
+    a.copy_(torch.randint(-4, 5, (rows, 8), device="cuda"))
+    b = torch.randint(-4, 5, (8, 16), device="cuda").half()
+    c = torch.empty((rows, 16), device="cuda", dtype=torch.float16)
+    module.matmul(a, b, c)
+    assert (c.double() == a.double() @ b.double()).all()
+    record("matmul, offsets beyond 2^31", "exact", "exact")

@@ -1,0 +1,175 @@
+"""Emitted kernels, executed on the CPU with everything watched, against float64."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import layoutgen as lg
+from layoutgen.errors import LayoutgenError
+from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
+from layoutgen.toolchain import read_kernel
+
+FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
+
+
+@functools.cache
+def emitted(kernel: lg.Kernel):
+    folder = Path(FOLDER.name) / str(abs(hash(kernel)))
+    folder.mkdir(exist_ok=True)
+    return read_kernel(kernel.write(folder))
+
+
+def check_run(kernel, launch, mma="v100"):
+    """Post-condition: no finding, every error within its bound, every output written."""
+    result = run_kernel(emitted(kernel), launch, mma)
+    assert result.findings == (), [str(finding) for finding in result.findings]
+    assert result.bound_share <= 1, result.as_dict()
+    return result
+
+
+GENERATED = sorted((Path(__file__).parents[2] / "generated").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+def test_the_committed_set(path):
+    file = read_kernel(path)
+    shape = (1, 2, 1, 70, 45, file.request.head_dim) if file.request.family == "attention" else (1, 140, 70, 45)
+    result = run_kernel(file, Launch(shape, inputs="nan", strides="padded"))
+    assert result.passed, result.as_dict()
+
+
+@pytest.mark.parametrize("mma", ["v100", "exact"])
+def test_matmul_of_integers_is_exact(mma):
+    kernel = lg.matmul(block_m=64, block_n=64, block_k=32, out_dtype="float32")
+    assert check_run(kernel, Launch((2, 70, 90, 130), inputs="integers"), mma).max_abs_error == 0
+
+
+@pytest.mark.parametrize(("t_q", "t_k"), [(1, 1), (1, 200), (65, 1), (64, 32), (63, 33), (3, 0)])
+def test_attention_at_the_edges(t_q, t_k):
+    result = check_run(lg.attention(head_dim=64), Launch((1, 2, 1, t_q, t_k, 64)))
+    if t_k == 0:
+        assert (result.outputs["out"] == 0).all()
+        assert (result.outputs["lse"] == -np.inf).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 65, 1, 3), (3, 2, 70, 0), (1, 64, 64, 32)])
+@pytest.mark.parametrize("b_order", ["kn", "nk"])
+def test_matmul_at_the_edges(shape, b_order):
+    check_run(lg.matmul(block_m=64, block_n=64, block_k=32, b_order=b_order), Launch(shape))
+
+
+@pytest.mark.parametrize("arrangement", ["m3,n3", "m2,n3", "m0,n0", "m3,m4", "n3,n4"])
+def test_arrangements_of_the_quadpairs(arrangement):
+    """Where the quadpairs go changes every layout and no result."""
+    kernel = lg.matmul(block_m=64, block_n=64, block_k=16, arrangement=arrangement, out_dtype="float32")
+    assert check_run(kernel, Launch((1, 70, 80, 40), inputs="integers")).max_abs_error == 0
+    check_run(lg.attention(head_dim=64, block_m=64, block_n=32, arrangement=arrangement), Launch((1, 1, 1, 50, 40, 64)))
+
+
+def test_more_threads_than_elements():
+    """Sixteen columns of four k against 128 threads: some threads hold copies, and the copies agree."""
+    kernel = lg.matmul(block_m=16, block_n=64, block_k=4, warps="1x4", out_dtype="float32")
+    assert check_run(kernel, Launch((1, 20, 70, 10), inputs="integers")).max_abs_error == 0
+
+
+def test_the_head_dim_of_256():
+    check_run(lg.attention(head_dim=256), Launch((1, 1, 1, 20, 40, 256)))
+
+
+HEAD_DIMS = (16, 24, 40, 64, 80, 96, 112, 128)
+
+
+@st.composite
+def attention_cases(draw):
+    head_dim = draw(st.sampled_from(HEAD_DIMS))
+    kernel = lg.attention(
+        head_dim=head_dim,
+        block_m=draw(st.sampled_from((16, 32, 64))),
+        block_n=draw(st.sampled_from((16, 32))),
+        bias=draw(st.booleans()),
+    )
+    kv_heads, group = draw(st.sampled_from(((1, 1), (2, 1), (1, 2))))
+    sizes = st.integers(1, 70)
+    shape = (draw(st.integers(1, 2)), kv_heads * group, kv_heads, draw(sizes), draw(sizes), head_dim)
+    return kernel, draw(launches(shape, HEAD_ORDERS))
+
+
+@st.composite
+def matmul_cases(draw):
+    kernel = lg.matmul(
+        block_m=draw(st.sampled_from((32, 64))),
+        block_n=draw(st.sampled_from((32, 64))),
+        block_k=draw(st.sampled_from((4, 16, 32))),
+        warps=draw(st.sampled_from(("1x1", "2x1", "2x2"))),
+        b_order=draw(st.sampled_from(("kn", "nk"))),
+        out_dtype=draw(st.sampled_from(("float16", "float32"))),
+    )
+    sizes = st.integers(1, 70)
+    return kernel, draw(launches((draw(st.integers(1, 2)), draw(sizes), draw(sizes), draw(sizes)), TRANSPOSED))
+
+
+def launches(shape, orders):
+    return st.builds(
+        Launch,
+        shape=st.just(shape),
+        inputs=st.sampled_from(tuple(KINDS)),
+        order=st.sampled_from(tuple(orders)),
+        strides=st.sampled_from(tuple(STRIDES)),
+        misalign=st.sampled_from((0, 0, 2, 8, 16)),
+        seed=st.integers(0, 2**16),
+    )
+
+
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+LONG = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@QUICK
+@given(attention_cases())
+def test_attention_against_float64(case):
+    check_run(*case)
+
+
+@QUICK
+@given(matmul_cases())
+def test_matmul_against_float64(case):
+    check_run(*case)
+
+
+@pytest.mark.sweep
+@LONG
+@given(attention_cases())
+def test_attention_sweep(case):
+    check_run(*case)
+
+
+@pytest.mark.sweep
+@LONG
+@given(matmul_cases())
+def test_matmul_sweep(case):
+    check_run(*case)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"inputs": "strange"}, "inputs 'strange': must be one of normal, integers, large, nan"),
+        ({"strides": "strange"}, "strides 'strange': must be one of contiguous, padded, expanded"),
+        ({"misalign": 3}, "misalign 3: must be an even number of bytes below 256"),
+        ({"order": "bhtd"}, "order 'bhtd': must be one of nn, nt, tn, tt"),
+    ],
+)
+def test_launches_that_are_none(fields, message):
+    with pytest.raises(LayoutgenError, match=message):
+        check_run(lg.matmul(block_m=64, block_n=64), Launch(**({"shape": (1, 8, 8, 8)} | fields)))
+
+
+def test_v100_arithmetic_is_refused_for_what_no_v100_has():
+    """Compiled for sm_80 the instruction is emulated by FFMA in SASS, but the PTX still has it: it is Volta's own."""
+    result = run_kernel(emitted(lg.matmul(block_m=64, block_n=64)), Launch((1, 8, 8, 8)), arch="sm_80")
+    assert result.report.total.mma > 0
