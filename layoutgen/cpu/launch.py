@@ -38,7 +38,7 @@ class LaunchReport:
     """What a launch did: findings, costs, time.
 
     `lines` counts per source line, `total` over all; `redundant_writes` counts shared stores that would be
-    races if they did not store the bytes that were there already; `instructions` are executed vector steps
+    races if they did not store the bytes that were there already; `steps` are executed vector instructions
     (Python's work).
     """
 
@@ -118,6 +118,7 @@ def launch(
     for argument in arguments:
         if isinstance(argument, Tensor) and not any(argument is known for known in tensors):
             tensors.append(argument)
+            argument.begin_launch()
     memory = GlobalMemory(tensors)
     with np.errstate(all="ignore"):
         slots = Slots(program, _bind(program, arguments, memory))
@@ -126,7 +127,7 @@ def launch(
         counters = Counters(len(code))
         blocks = shape[0] * shape[1] * shape[2]
         group = max(1, threads_at_once // (32 * num_warps))
-        size = program.shared_bytes + (shared_bytes or 0)
+        size = max([program.shared_bytes, *program.shared.values()]) + (shared_bytes or 0)
         grain = narrowest_shared_access(program.instructions)
         steps = redundant = 0
         for start in range(0, blocks, group):

@@ -108,6 +108,8 @@ class Machine:
             if outcome == DIVERGED:
                 pc += 1
             elif outcome == EXITED or (pc >= end and outcome is None):
+                if outcome is None:  # ran off the end
+                    self.exit(None)
                 if not self._waiting:
                     return
                 pc = min(self._waiting)

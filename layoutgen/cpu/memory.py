@@ -104,6 +104,11 @@ class Tensor:
         self.initialised |= self.owned
         self.ready = True
 
+    def begin_launch(self) -> None:
+        """Forget who wrote which element: that is a matter of one launch."""
+        if self.writer is not None:
+            self.writer.fill(-1)
+
     @property
     def array(self) -> Array:
         """The elements now, as a strided read-only view."""
@@ -113,10 +118,10 @@ class Tensor:
 
     @property
     def unwritten(self) -> int:
-        """How many elements no thread has written yet (0 for inputs)."""
+        """How many elements nobody has written, no thread and no `fill` (0 for inputs)."""
         if self.writer is None:
             return 0
-        return int(np.count_nonzero(self.owned & (self.writer < 0))) // self.dtype.itemsize
+        return int(np.count_nonzero(self.owned & ~self.initialised)) // self.dtype.itemsize
 
     def __repr__(self) -> str:
         kind = "output" if self.writable else "input"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from layoutgen.cpu import ExecutionError, Tensor, launch
 from tests.cpu.conftest import run_snippet
@@ -91,3 +95,83 @@ ld.param.u64 %rd0, [p]; mad.wide.u32 %rd0, %r5, 4, %rd0; st.global.b32 [%rd0], %
     assert launch(text, (5, 3, 2), 1, [out]).clean
     z, y, x = np.meshgrid(np.arange(2), np.arange(3), np.arange(5), indexing="ij")
     assert (out.array == ((z * 100 + y) * 100 + x)[..., None]).all()
+
+
+# Random structured programs against one thread at a time ------------------------------------------------------
+
+Block = list[Any]
+
+statements = st.deferred(lambda: st.lists(statement, max_size=4))
+statement = st.one_of(
+    st.tuples(st.just("add"), st.integers(0, 1000)),
+    st.tuples(st.just("multiply"), st.integers(0, 7)),
+    st.tuples(st.just("if"), st.sampled_from([1, 2, 3, 8, 31, 32, 64]), statements, statements),
+    st.tuples(st.just("loop"), st.sampled_from([0, 1, 3, 32]), statements),
+    st.tuples(st.just("leave"), st.integers(0, 95)),
+)
+
+
+def interpret(block: Block, thread: int, value: int) -> tuple[int, bool]:
+    """What one thread makes of `value`, and whether it has left the program."""
+    for kind, number, *bodies in block:
+        left = False
+        if kind == "add":
+            value = value + number & 0xFFFFFFFF
+        elif kind == "multiply":
+            value = value * number & 0xFFFFFFFF
+        elif kind == "if":
+            value, left = interpret(bodies[0] if thread & number else bodies[1], thread, value)
+        elif kind == "loop":
+            for _ in range(thread & number & 3):
+                value, left = interpret(bodies[0], thread, value)
+                if left:
+                    break
+        else:
+            left = thread == number
+        if left:
+            return value, True
+    return value, False
+
+
+class Emitter:
+    """Emits a block as PTX; every loop gets a counter of its own."""
+
+    def __init__(self) -> None:
+        self.labels = 0
+        self.registers: list[str] = []
+
+    def emit(self, block: Block) -> str:
+        out = []
+        for kind, number, *bodies in block:
+            self.labels += 1
+            me = self.labels
+            if kind == "add":
+                out.append(f"add.u32 %o0, %o0, {number};")
+            elif kind == "multiply":
+                out.append(f"mul.lo.u32 %o0, %o0, {number};")
+            elif kind == "if":
+                test = f"and.b32 %x0, %i0, {number}; setp.eq.u32 %q0, %x0, 0; @%q0 bra ELSE{me};"
+                first, second = self.emit(bodies[0]), self.emit(bodies[1])
+                out.append(f"{test} {first} bra JOIN{me}; ELSE{me}: {second} JOIN{me}:")
+            elif kind == "loop":
+                self.registers += [f"%c{me}", f"%n{me}"]
+                head = f"mov.b32 %c{me}, 0; and.b32 %n{me}, %i0, {number & 3}; bra TEST{me};"
+                test = f"TEST{me}: setp.lt.u32 %q1, %c{me}, %n{me}; @%q1 bra BODY{me};"
+                body = f"BODY{me}: {self.emit(bodies[0])} add.u32 %c{me}, %c{me}, 1;"
+                out.append(f"{head} {body} {test}")
+            else:
+                out.append(f"setp.eq.u32 %q2, %i0, {number}; @%q2 bra DONE;")
+        return "\n".join(out)
+
+
+@settings(max_examples=150, deadline=None)
+@given(statements)
+def test_random_programs(block: Block) -> None:
+    emitter = Emitter()
+    body = emitter.emit(block)
+    declare = f".reg .b32 {', '.join(emitter.registers)};" if emitter.registers else ""
+    # behind the label all threads must have met again: the shuffle would report a diverged warp
+    text = f"mov.b32 %o0, %i0; {body} DONE: shfl.sync.bfly.b32 %o0, %o0, 1, 31, -1;"
+    got = run_snippet(text, [X], extra=declare)
+    values = [interpret(block, int(x), int(x))[0] for x in X]
+    assert got.tolist() == [values[x ^ 1] for x in X]

@@ -92,3 +92,18 @@ def test_refusals() -> None:
         launch(program, 0, 2, [], shared_bytes=0)
     with pytest.raises(ExecutionError, match="wants u64"):
         launch(program, 1, 2, [0.5], shared_bytes=0)
+
+
+def test_cost_is_linear_in_the_work() -> None:
+    steps = [run_attention(slim_ptx(), 32, keys).report.steps for keys in (16, 32, 48, 64)]
+    assert steps[1] - steps[0] == steps[2] - steps[1] == steps[3] - steps[2] > 0
+
+
+def test_launches_may_share_tensors() -> None:
+    """A second launch overwrites the first one's output, from other blocks, and is no race."""
+    out = Tensor.output("y", (32,), "f4")
+    for value in (1, 2):
+        assert launch(_copy_kernel(), 1, 1, [Tensor.input("x", np.full(32, value, np.float32)), out]).clean
+        assert (out.array == value).all()
+    again = Tensor.output("z", (32,), "f4")
+    assert launch(_copy_kernel(), 1, 1, [out, again]).clean  # what was written may be read

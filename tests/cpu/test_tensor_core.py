@@ -244,3 +244,14 @@ def test_exact_rounds_once(operand: str, k: int, accumulator: str) -> None:
     for i in range(n):
         total = sum((Fraction(x) * Fraction(y) for x, y in zip(af[i], bf[i], strict=True)), Fraction(float(c[i])))
         assert int(got[i]) == int(nearest(total, kind).view(bits))
+
+
+def test_exact_specials() -> None:
+    a = np.array([[INF, 0, 0, 0], [INF, 0, 0, 0], [ONE, 0, 0, 0], [NAN, 0, 0, 0], [-0.0, 0, 0, 0]], np.float16)
+    b = np.array([[ONE, 0, 0, 0], [0, 0, 0, 0], [ONE, 0, 0, 0], [0, 0, 0, 0], [ONE, 0, 0, 0]], np.float16)
+    c = np.array([0, 0, -INF, 0, -0.0], np.float32)
+    with np.errstate(all="ignore"):
+        got = exact(
+            a.T.view(np.uint16)[None, None], b.T.view(np.uint16)[None, :, None], c.view(np.uint32)[None, None, None]
+        )
+    assert got.ravel().tolist() == [0x7F800000, 0x7FFFFFFF, 0xFF800000, 0x7FFFFFFF, 0]
