@@ -135,6 +135,10 @@ class Atom:
         }
         return tuple(name for name in self.lane_names if name not in used)
 
+    def parts(self, operand: str) -> int:
+        """Return how many times as many elements of an operand as accumulators a thread holds, at least 1."""
+        return max(1, self.fragment(operand).elements // self.accumulator.elements)
+
     @property
     def operand_dtype(self) -> str:
         return self.a.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutgen.algebra import LinearLayout
 from layoutgen.errors import LayoutgenError
 from layoutgen.proofs.claims import bijective, broadcast, relabelled, replicated
-from layoutgen.proofs.fragments import holds_fragment
+from layoutgen.proofs.fragments import holds_fragment, sums_partition
 from layoutgen.proofs.obligation import Verdict
 from layoutgen.tiling import Tiling
 
@@ -34,7 +34,7 @@ def prove(
     fragment_a = _checked(name_a, fragment_a, tiling.fragment_a)
     fragment_b = _checked(name_b, fragment_b, tiling.fragment_b)
     grouped = accumulator.reshape(tiling.shape)
-    return (
+    verdicts = (
         bijective(name, accumulator),
         replicated(name_a, fragment_a),
         replicated(name_b, fragment_b),
@@ -42,9 +42,12 @@ def prove(
         relabelled(name_a, tiling.relabel_a.apply(fragment_a), grouped),
         broadcast(name_b, grouped, fragment_b, tiling.relabel_b.shape),
         relabelled(name_b, tiling.relabel_b.apply(fragment_b), grouped),
-        holds_fragment(name_a, tiling.atom, "a", accumulator, fragment_a),
-        holds_fragment(name_b, tiling.atom, "b", accumulator, fragment_b),
+        holds_fragment(name_a, tiling.unit, "a", accumulator, fragment_a),
+        holds_fragment(name_b, tiling.unit, "b", accumulator, fragment_b),
     )
+    if tiling.unit.partial_sums == 1:
+        return verdicts
+    return *verdicts, sums_partition(name, tiling.unit, accumulator)
 
 
 def _checked(name: str, layout: LinearLayout | None, derived: LinearLayout) -> LinearLayout:

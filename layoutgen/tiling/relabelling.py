@@ -9,6 +9,7 @@ accumulator bits that R does not read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layoutgen.algebra import LinearLayout, Space
@@ -86,21 +87,24 @@ def relabel(selected: tuple[int | None, ...], operand: Space, grouping: Space) -
 
 
 def grouped_shape(
-    row_bits: int, column_bits: int, boundaries: set[int], selections: tuple[tuple[int | None, ...], ...]
+    axes: Sequence[int], boundaries: set[int], selections: tuple[tuple[int | None, ...], ...]
 ) -> tuple[int, ...]:
     """Return the accumulator's shape, cut wherever the set of operands that read a bit changes.
 
-    `boundaries` are bit positions (of the packed accumulator coordinate) at which a cut is wanted as well: between
-    units. With these cuts each operand is a broadcast along whole dims.
+    `axes` are the bits of each of its dims, slowest first; `boundaries` are bit positions (of the packed accumulator
+    coordinate) at which a cut is wanted as well: between units. With these cuts each operand is a broadcast along whole
+    dims.
     """
-    readers = [tuple(s[i] is not None for s in selections) for i in range(row_bits + column_bits)]
+    readers = [tuple(s[i] is not None for s in selections) for i in range(sum(axes))]
     sizes: list[int] = []
-    for start, stop in ((column_bits, column_bits + row_bits), (0, column_bits)):
-        for position in range(stop - 1, start - 1, -1):
+    stop = len(readers)
+    for bits in axes:
+        for position in range(stop - 1, stop - bits - 1, -1):
             cut = position == stop - 1 or position + 1 in boundaries or readers[position] != readers[position + 1]
             if cut:
                 if position == stop - 1 and stop in boundaries:
                     sizes.append(1)
                 sizes.append(1)
             sizes[-1] *= 2
+        stop -= bits
     return tuple(sizes)

@@ -20,7 +20,9 @@ class Tiling:
 
     `accumulator` maps (register, lane, warp) to [block_m, block_n]; `fragment_a` and `fragment_b` map the
     same hardware bits to one k-step of the operands, [block_m, k] and [block_n, k]. All three have the same
-    domain, since register r of each goes to the instruction together.
+    domain, since register r of each goes to the instruction together. An operand that the unit cuts into parts
+    (`unit.parts`) is given by its first part: the others hold the same rows and registers, further along k. With free
+    lane bits on k the accumulator is [partial sums, block_m, block_n].
 
     >>> from layoutgen.atoms import atom
     >>> derive(atom("m8n8k4"), 64, 32, (4, 1)).shape
@@ -53,6 +55,37 @@ class Tiling:
         """Instructions a warp issues for one k-step of the block."""
         return self.block_m * self.block_n // (self.unit.shape[0] * self.unit.shape[1] * self.num_warps)
 
+    def broadcasts(self, operand: str) -> tuple[str, ...]:
+        """Return the names of the hardware bits over which operand a or b is broadcast, registers first.
+
+        >>> from layoutgen.atoms import atom
+        >>> derive(atom("m8n8k4"), 32, 32, (2, 1)).broadcasts("a")
+        ('v2', 'nb0', 'q1')
+        """
+        order = hardware_order(self.unit, self.block_m, self.block_n, self.warps)
+        names = [name for dim in ("register", "lane", "warp") for name in order[dim]]
+        fragment = self.fragment_a if operand == "a" else self.fragment_b
+        return tuple(name for name, column in zip(names, fragment.columns, strict=True) if column == 0)
+
+    def operand(self, operand: str, block_k: int) -> LinearLayout:
+        """Return a whole operand, all k-steps of it, as a thread holds it: [block_m or block_n, block_k].
+
+        Registers are those of the fragment, then the k-steps, then the repeats. Raises LayoutgenError unless block_k is
+        a power of two and at least one k-step.
+        """
+        if operand not in ("a", "b"):
+            raise LayoutgenError(f"operand {operand}: a tiling has a and b")
+        check_block("block_k", block_k, self.unit.shape[2], 1)
+        axis, size = ("m", self.block_m) if operand == "a" else ("n", self.block_n)
+        order = hardware_order(self.unit, self.block_m, self.block_n, self.warps)
+        steps = (block_k // self.unit.shape[2]).bit_length() - 1
+        registers = (
+            *self.atom.fragment(operand).register_names,
+            *(f"kb{i}" for i in range(steps)),
+            *(name for name in order["register"] if name.startswith(f"{axis}b")),
+        )
+        return _place(self.unit, operand, {axis: size, "k": block_k}, {}, {**order, "register": registers})
+
     @cached_property
     def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
         return (
@@ -63,9 +96,10 @@ class Tiling:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The accumulator's shape in which both operands are broadcasts along whole dims."""
-        row_bits, column_bits = self.block_m.bit_length() - 1, self.block_n.bit_length() - 1
+        columns = self.block_n.bit_length() - 1
         unit_rows, unit_columns = (size.bit_length() - 1 for size in self.unit.shape[:2])
-        return grouped_shape(row_bits, column_bits, {column_bits + unit_rows, unit_columns}, self._selections)
+        axes = [bits for _, bits in self.accumulator.codomain.dims]
+        return grouped_shape(axes, {columns + unit_rows, unit_columns}, self._selections)
 
     @cached_property
     def grouped(self) -> LinearLayout:
@@ -88,25 +122,20 @@ def derive(atom: Atom, block_m: int, block_n: int, warps: tuple[int, int], arran
     low bits of the units along m, then of those along n. Raises LayoutgenError unless the sizes are powers of two
     and every warp owns at least one unit.
     """
-    unit = arrange(atom, arrangement)
+    unit = arrange(atom, arrangement, partial_sums=True)
     check_block("block_m", block_m, unit.shape[0], warps[0])
     check_block("block_n", block_n, unit.shape[1], warps[1])
     order = hardware_order(unit, block_m, block_n, warps)
     accumulator_registers = atom.accumulator.register_names
     layouts = {}
+    sums = {"s": unit.partial_sums} if unit.partial_sums > 1 else {}
     for operand, sizes in (
-        ("accumulator", {"m": block_m, "n": block_n}),
-        ("a", {"m": block_m, "k": unit.shape[2]}),
-        ("b", {"n": block_n, "k": unit.shape[2]}),
+        ("accumulator", {**sums, "m": block_m, "n": block_n}),
+        ("a", {"m": block_m, "k": unit.shape[2] // len(unit.parts("a"))}),
+        ("b", {"n": block_n, "k": unit.shape[2] // len(unit.parts("b"))}),
     ):
-        fragment = atom.fragment(operand)
-        if len(fragment.register_names) > len(accumulator_registers):
-            raise LayoutgenError(
-                f"derive: {atom.name}: a thread holds {fragment.elements} elements of {operand} against "
-                f"{atom.accumulator.elements} accumulators; an operand may not hold more"
-            )
         # The operand's own registers ride on the low accumulator registers; the others replicate it.
-        alias = dict(zip(accumulator_registers, fragment.register_names, strict=False))
+        alias = dict(zip(accumulator_registers, atom.fragment(operand).register_names, strict=False))
         layouts[operand] = _place(unit, operand, sizes, alias, order)
     return Tiling(unit, block_m, block_n, warps, layouts["accumulator"], layouts["a"], layouts["b"])
 
@@ -154,11 +183,12 @@ def _place(
     alias: Mapping[str, str],
     order: Mapping[str, Sequence[str]],
 ) -> LinearLayout:
-    """Return one operand's layout over the hardware bits of the whole block."""
+    """Return one operand's layout over the hardware bits of the whole block; `alias` renames registers."""
     codomain = Space.of_shape(tuple(sizes.values()))
     image: dict[str, int] = {}
     for (coordinate, size), dim in zip(sizes.items(), codomain.names, strict=True):
-        formula = unit.formula(operand, coordinate)
+        # The first part of an operand, if it is cut, has fewer bits of k than the unit.
+        formula = unit.formula(operand, coordinate)[: size.bit_length() - 1]
         outer = [(f"{coordinate}b{i}",) for i in range(size.bit_length() - 1 - len(formula))]
         for position, terms in enumerate([*formula, *outer]):
             for term in terms:

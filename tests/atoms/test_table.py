@@ -21,12 +21,51 @@ def c_f32(lane: int, v: int) -> tuple[int, int]:
     return row, column
 
 
+def m8n8k4(a: str, b: str, accumulator: str) -> dict[str, tuple[int, Holds]]:
+    """The ISA's four cases: a thread holds one row of a .row A and four rows of a .col one; B's columns likewise."""
+
+    def one_k(lane: int, i: int) -> tuple[int, int]:
+        return thread(lane), i
+
+    def four_rows(lane: int, i: int) -> tuple[int, int]:
+        return i + 4 * (lane // 16), lane % 4
+
+    return {
+        "a": (4, {"row": one_k, "col": four_rows}[a]),
+        "b": (4, {"col": one_k, "row": four_rows}[b]),
+        "accumulator": (8, {"f32": c_f32, "f16": lambda lane, i: (thread(lane), i)}[accumulator]),
+    }
+
+
+def c_m16n8(lane: int, v: int) -> tuple[int, int]:
+    return lane // 4 + 8 * (v // 2), 2 * (lane % 4) + v % 2
+
+
+M16N8K8: dict[str, tuple[int, Holds]] = {
+    "a": (4, lambda lane, i: (lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2)),
+    "b": (2, lambda lane, i: (lane // 4, 2 * (lane % 4) + i)),
+    "accumulator": (4, c_m16n8),
+}
+M16N8K16: dict[str, tuple[int, Holds]] = {
+    "a": (8, lambda lane, i: (lane // 4 + 8 * (i // 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i // 4))),
+    "b": (4, lambda lane, i: (lane // 4, 2 * (lane % 4) + i % 2 + 8 * (i // 2))),
+    "accumulator": (4, c_m16n8),
+}
+
 FORMULAS: dict[str, dict[str, tuple[int, Holds]]] = {
-    "SM70_8x8x4_F32F16F16F32_TN": {
-        "a": (4, lambda lane, i: (thread(lane), i)),
-        "b": (4, lambda lane, i: (thread(lane), i)),
-        "accumulator": (8, c_f32),
-    },
+    "SM70_8x8x4_F32F16F16F32_TN": m8n8k4("row", "col", "f32"),
+    "SM70_8x8x4_F32F16F16F32_NT": m8n8k4("col", "row", "f32"),
+    "SM70_8x8x4_F32F16F16F32_NN": m8n8k4("col", "col", "f32"),
+    "SM70_8x8x4_F32F16F16F32_TT": m8n8k4("row", "row", "f32"),
+    "SM70_8x8x4_F16F16F16F16_TN": m8n8k4("row", "col", "f16"),
+    "SM70_8x8x4_F16F16F16F16_NT": m8n8k4("col", "row", "f16"),
+    "SM70_8x8x4_F16F16F16F16_NN": m8n8k4("col", "col", "f16"),
+    "SM70_8x8x4_F16F16F16F16_TT": m8n8k4("row", "row", "f16"),
+    "SM75_16x8x8_F32F16F16F32_TN": M16N8K8,
+    "SM80_16x8x8_F32F16F16F32_TN": M16N8K8,
+    "SM80_16x8x8_F32BF16BF16F32_TN": M16N8K8,
+    "SM80_16x8x16_F32F16F16F32_TN": M16N8K16,
+    "SM80_16x8x16_F32BF16BF16F32_TN": M16N8K16,
 }
 """Atom -> operand -> registers a thread, and the formula. B's coordinates are (column, k)."""
 
@@ -68,3 +107,26 @@ def test_words_are_32_bit_registers(name: str) -> None:
         fragment = found.fragment(operand)
         bits = {"float16": 16, "bfloat16": 16, "float32": 32}[fragment.dtype]
         assert fragment.words * 32 == fragment.elements * bits
+
+
+def test_names_and_aliases_are_unique() -> None:
+    names = [name for a in CATALOGUE for name in (a.name, a.alias)]
+    assert len(set(names)) == len(names)
+    for found in CATALOGUE:
+        assert atom(found.name) is atom(found.alias) is found
+
+
+def test_instructions_spell_their_shapes_orders_and_dtypes() -> None:
+    for found in CATALOGUE:
+        m, n, k = found.shape
+        assert found.instruction.startswith(f"mma.sync.aligned.m{m}n{n}k{k}.")
+        *_, a_order, b_order, d, a, b, c = found.instruction.split(".")
+        ptx = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+        assert (a, b) == (ptx[found.a.dtype], ptx[found.b.dtype])
+        assert c == d == ptx[found.accumulator.dtype]
+        assert found.name.endswith({"row": "T", "col": "N"}[a_order] + {"row": "T", "col": "N"}[b_order])
+
+
+def test_what_holds_more_than_the_accumulator_is_cut_into_parts() -> None:
+    assert {a.alias: a.parts("a") for a in CATALOGUE if a.parts("a") > 1} == {"m16n8k16": 2, "m16n8k16.bf16": 2}
+    assert all(a.parts("b") == 1 for a in CATALOGUE)

@@ -1,13 +1,18 @@
 """Claim 4: every register of every lane holds what the instruction's table says."""
 
+from dataclasses import replace
+
 import pytest
 
 from layoutgen.algebra import LinearLayout
-from layoutgen.proofs.fragments import holds_fragment
+from layoutgen.atoms import atom
+from layoutgen.proofs.fragments import holds_fragment, sums_partition
+from layoutgen.tiling import arrange, derive
 from tests.proofs.helpers import ATOM, SMALL, proved, refuted, swapped, tiling_of, with_basis
 from tests.tiling.canonical import Canonical
 
 CASE = Canonical(2, 2, 2, 1)
+UNIT = arrange(ATOM)
 
 
 def check_instruction(accumulator: LinearLayout, a: LinearLayout, b: LinearLayout) -> None:
@@ -36,7 +41,7 @@ def check_instruction(accumulator: LinearLayout, a: LinearLayout, b: LinearLayou
 def test_every_derived_fragment_is_what_the_instruction_wants(case: Canonical) -> None:
     tiling = tiling_of(case)
     for operand, fragment in (("a", tiling.fragment_a), ("b", tiling.fragment_b)):
-        verdict = proved(holds_fragment(operand, ATOM, operand, tiling.accumulator, fragment))
+        verdict = proved(holds_fragment(operand, UNIT, operand, tiling.accumulator, fragment))
         assert (verdict.method, verdict.obligation.claim) == ("exhaustive", 4)
         assert verdict.facts == (f"{tiling.instructions * tiling.num_warps * 128} register elements compared",)
 
@@ -66,7 +71,7 @@ def test_a_wrong_basis_is_refuted_with_the_basis_and_the_element(
     # Two rows of units: registers are v0 v1 v2, then the repeat along n, then that along m.
     tiling = tiling_of(Canonical(4, 2, 2, 1))
     wrong = with_basis(tiling.fragment_a, name, bit, basis)
-    verdict = refuted(holds_fragment("fragment_a", ATOM, "a", tiling.accumulator, wrong))
+    verdict = refuted(holds_fragment("fragment_a", UNIT, "a", tiling.accumulator, wrong))
     assert verdict.basis == f"{name}{bit}"
     assert verdict.witness == (witness or "register 16 holds (0, 0); the instruction wants (32, 0)")
 
@@ -74,14 +79,14 @@ def test_a_wrong_basis_is_refuted_with_the_basis_and_the_element(
 def test_the_unused_registers_of_an_operand_may_hold_anything() -> None:
     tiling = tiling_of(CASE)
     loose = with_basis(tiling.fragment_a, "register", 2, [1, 0])
-    proved(holds_fragment("fragment_a", ATOM, "a", tiling.accumulator, loose))
+    proved(holds_fragment("fragment_a", UNIT, "a", tiling.accumulator, loose))
 
 
 def test_a_wrong_b_is_refuted() -> None:
     tiling = tiling_of(CASE)
     verdict = refuted(
         holds_fragment(
-            "fragment_b", ATOM, "b", tiling.accumulator, swapped(tiling.fragment_b, ("lane", 0), ("lane", 1))
+            "fragment_b", UNIT, "b", tiling.accumulator, swapped(tiling.fragment_b, ("lane", 0), ("lane", 1))
         )
     )
     assert verdict.basis == "lane0"
@@ -92,7 +97,7 @@ def test_an_accumulator_whose_rows_the_instruction_cannot_write_is_refuted() -> 
     # v0 is a column bit of the instruction; on a row, one instruction row would be two tensor rows.
     tiling = tiling_of(CASE)
     wrong = swapped(tiling.accumulator, ("register", 0), ("lane", 0))
-    verdict = refuted(holds_fragment("fragment_a", ATOM, "a", wrong, tiling.fragment_a))
+    verdict = refuted(holds_fragment("fragment_a", UNIT, "a", wrong, tiling.fragment_a))
     assert verdict.basis == "register0"
     assert verdict.witness == (
         "the accumulator of register 1 is in row 1, but the instruction puts it into the row of an accumulator "
@@ -105,5 +110,54 @@ def test_another_accumulator_wants_other_operands() -> None:
     tiling = tiling_of(CASE)
     pair = (("lane", 0), ("lane", 4))
     accumulator = swapped(tiling.accumulator, *pair)
-    refuted(holds_fragment("fragment_a", ATOM, "a", accumulator, tiling.fragment_a))
-    proved(holds_fragment("fragment_a", ATOM, "a", accumulator, swapped(tiling.fragment_a, *pair)))
+    refuted(holds_fragment("fragment_a", UNIT, "a", accumulator, tiling.fragment_a))
+    proved(holds_fragment("fragment_a", UNIT, "a", accumulator, swapped(tiling.fragment_a, *pair)))
+
+
+# ---- operands in parts, and partial sums
+
+
+def test_both_parts_of_an_operand_are_checked() -> None:
+    tiling = derive(atom("m16n8k16"), 32, 16, (2, 1))
+    verdict = proved(holds_fragment("a", tiling.unit, "a", tiling.accumulator, tiling.fragment_a))
+    # Two warps, two repeats along n, two parts of four halves in each of 32 lanes.
+    assert verdict.facts == (f"{2 * 2 * 2 * 4 * 32} register elements compared",)
+
+
+def test_a_wrong_second_part_is_refuted() -> None:
+    """An instruction whose upper half of k belongs to other rows wants another second part."""
+    good = atom("m16n8k16")
+    tiling = derive(good, 16, 8, (1, 1))
+    unit = replace(
+        tiling.unit, atom=replace(good, a=replace(good.a, rows=(("m", "g0 g1 g2^i2 i1"), ("k", "i0 l0 l1 i2"))))
+    )
+    verdict = refuted(holds_fragment("a", unit, "a", tiling.accumulator, tiling.fragment_a))
+    assert verdict.witness == "register 0 of part 1 holds (0, 8); the instruction wants (4, 8)"
+
+
+@pytest.mark.parametrize("arrangement", ["k2,m3", "m3,k0", "k2,k3", "k3,k0", "n3,k1"])
+def test_partial_sums_take_each_k_once(arrangement: str) -> None:
+    tiling = derive(ATOM, 32, 32, (2, 1), arrangement)
+    sums = tiling.unit.partial_sums
+    assert tiling.accumulator.shape == (sums, 32, 32)
+    proved(sums_partition("accumulator", tiling.unit, tiling.accumulator))
+    for operand, fragment in (("a", tiling.fragment_a), ("b", tiling.fragment_b)):
+        proved(holds_fragment(operand, tiling.unit, operand, tiling.accumulator, fragment))
+    # By hand: over the lanes that share a row of A, each k of the step is held by exactly one partial sum.
+    held: dict[tuple[int, int], set[int]] = {}
+    for lane in range(32):
+        for register in range(4):
+            row, k = tiling.fragment_a(register=register, lane=lane)
+            held.setdefault((row, k), set()).add(tiling.accumulator(lane=lane)[0])
+    assert all(len(owners) == 1 for owners in held.values())
+    assert {k for _, k in held} == set(range(4 * sums))
+
+
+def test_a_sum_in_the_wrong_place_is_refuted() -> None:
+    tiling = derive(ATOM, 16, 16, (1, 1), "k2,k3")
+    bases = tiling.accumulator.bases
+    bases["lane"][2], bases["lane"][3] = bases["lane"][3], bases["lane"][2]
+    wrong = LinearLayout.from_bases(bases, tiling.accumulator.shape)
+    verdict = refuted(sums_partition("accumulator", tiling.unit, wrong))
+    assert verdict.basis == "lane2"
+    assert verdict.witness == "lane 4 holds partial sum 2; its k are those of partial sum 1"

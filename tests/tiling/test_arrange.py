@@ -55,9 +55,10 @@ def test_every_place_of_the_two_free_bits_gives_a_bijection() -> None:
     [
         ("m3", r"1 places for the 2 free lane bits of m8n8k4 \(q0 q1\); for example 'm3,n3'"),
         ("m3,n3,n4", "3 places for the 2 free lane bits"),
-        ("m3,x3", "'x3' is not a row or column bit"),
+        ("m3,x3", "'x3' is not a row, column or k bit"),
         ("m3,m3", "m has 5 bits with it; its places must differ and lie in m0..m4"),
         ("m4,n3", "m has 4 bits with it; its places must differ and lie in m0..m3"),
+        ("k2,m3", "'k2' makes partial sums, which nothing here adds up; use row and column bits"),
         ("", "0 places for the 2 free lane bits"),
     ],
 )

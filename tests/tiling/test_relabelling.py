@@ -77,8 +77,8 @@ def test_an_operand_bit_that_nobody_carries_is_refused() -> None:
 
 def test_grouping_cuts_where_readers_change_and_at_units() -> None:
     both, none = ((0, 1), (None, None))
-    assert grouped_shape(1, 1, set(), (both, none)) == (2, 2)
+    assert grouped_shape([1, 1], set(), (both, none)) == (2, 2)
     # Columns low to high: read, unread; rows: read, read, with a cut between them.
-    assert grouped_shape(2, 2, {3}, ((0, None, 1, 2),)) == (2, 2, 2, 2)
+    assert grouped_shape([2, 2], {3}, ((0, None, 1, 2),)) == (2, 2, 2, 2)
     # A boundary at the top of an axis stands for one unit: a dim of size 1.
-    assert grouped_shape(1, 1, {2}, (both,)) == (1, 2, 2)
+    assert grouped_shape([1, 1], {2}, (both,)) == (1, 2, 2)
