@@ -63,6 +63,11 @@ def float_atom(name: str) -> Atom:
         raise LayoutgenError(
             f"atom {found.name} accumulates in {found.accumulator.dtype}; kernels need {STATISTICS_DTYPE}"
         )
+    for operand in ("a", "b"):
+        if found.parts(operand) > 1:
+            raise LayoutgenError(
+                f"atom {found.name}: {operand} comes in {found.parts(operand)} parts; kernels need operands of one part"
+            )
     return found
 
 
