@@ -46,5 +46,12 @@ def compile_command(
     click.echo(f"  shared memory {compiled.shared_bytes} bytes a block of {compiled.num_warps} warps")
     click.echo(f"  HMMA          {compiled.hmma} instructions (STEPs)")
     click.echo(f"  parameters    {len(compiled.params)}: {' '.join(p.type for p in compiled.params)}")
+    differing = [agreement for agreement in compiled.agreements if not agreement.holds]
+    if compiled.agreements:
+        click.echo(
+            f"  PTX to SASS   {len(compiled.agreements) - len(differing)} of {len(compiled.agreements)} counts agree"
+        )
+    for agreement in differing:
+        click.echo(f"    {agreement}")
     for name, path in outputs.items():
         click.echo(f"  {name:<13} {path}")

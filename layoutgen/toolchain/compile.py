@@ -10,10 +10,13 @@ from typing import Any
 
 from layoutgen.errors import CompilationError, LayoutgenError
 from layoutgen.kernels import Array
+from layoutgen.toolchain.agreement import Agreement, agreements
 from layoutgen.toolchain.binaries import assemble, disassemble
 from layoutgen.toolchain.elf import sections
 from layoutgen.toolchain.kernel_file import KernelFile
 
+COUNTED = ("sm_70", "sm_75")
+"""Architectures whose SASS can be counted against the PTX."""
 ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 
 
@@ -63,7 +66,16 @@ class Compiled(Build):
         """Return what a program could want, the texts excepted."""
         names = ("arch", "triton", "request", "registers", "spill_stores", "spill_loads", "shared_bytes", "num_warps")
         result = {name: getattr(self, name) for name in names}
-        return result | {"hmma": self.hmma, "params": [vars(parameter) for parameter in self.params]}
+        return result | {
+            "hmma": self.hmma,
+            "params": [vars(parameter) for parameter in self.params],
+            "agreements": [vars(agreement) | {"holds": agreement.holds} for agreement in self.agreements],
+        }
+
+    @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """What ptxas kept of the PTX, by counts; empty for architectures whose SASS is counted differently."""
+        return agreements(self.ptx, self.sass) if self.arch in COUNTED else ()
 
     def __repr__(self) -> str:
         return (

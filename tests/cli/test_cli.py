@@ -138,7 +138,7 @@ def test_compile(tmp_path):
     found = run_json("compile", GENERATED / "matmul_64x64x32.py", "--arch", "sm_70", *words)
     assert set(found) == {
         "arch", "triton", "request", "registers", "spill_stores", "spill_loads",
-        "shared_bytes", "num_warps", "hmma", "params",
+        "shared_bytes", "num_warps", "hmma", "params", "agreements",
     }  # fmt: skip
     assert (found["arch"], found["hmma"], found["num_warps"]) == ("sm_70", 128, 4)
     assert found["request"]["block_k"] == 32
