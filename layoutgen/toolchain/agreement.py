@@ -2,8 +2,8 @@
 
 ptxas may contract a multiplication and an addition into one FFMA, and expand divisions and square roots into
 approximations with corrections, so there may be more FFMA than fma; fewer means that one was lost. Memory accesses,
-barriers, shuffles, approximations of one instruction, conversions to fp16 and tensor-core instructions are neither merged
-nor dropped in straight code: a difference is worth a look, though unrolling and moving code out of a branch cause it too.
+barriers, shuffles, exponentials, conversions to fp16 and tensor-core instructions are neither merged nor dropped in
+straight code: a difference is worth a look, though unrolling and moving code out of a branch cause it too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ RULES = (
     # ptxas makes a value uniform with a SHFL.IDX of its own, so only the others are counted.
     ("shuffles", r"shfl\.sync\.(?:bfly|up|down)", r"SHFL\.(?:BFLY|UP|DOWN)", "equal"),
     ("exponentials", r"ex2\.approx", r"MUFU\.EX2", "equal"),
-    ("logarithms", r"lg2\.approx", r"MUFU\.LG2", "equal"),
     ("conversions to fp16", r"cvt\.rn\.f16\.f32", r"F2F\.F16\.F32", "equal"),
     ("fused multiply-adds", r"fma\.rn(?:\.ftz)?\.f32", r"FFMA(?:\.|\s)", "at least"),
 )

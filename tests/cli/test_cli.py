@@ -161,7 +161,7 @@ BAD = [
     ((*DERIVE[:-1], "8x1"), "block_m = 64: must be a power of two and at least 128"),
     ((*DERIVE[:-1], "4"), "must be written WMxWN"),
     (("derive", "--atom", "m9n9k9", "--block-m", 64, "--block-n", 32), "atom m9n9k9: not in the catalogue"),
-    ((*DERIVE, "--arrangement", "x3,n3"), "'x3' is not a row or column bit"),
+    ((*DERIVE, "--arrangement", "x3,n3"), "'x3' is not a row"),
     (("derive", "--profile", "nocard", "--block-m", 64, "--block-n", 32), "profile nocard: unknown"),
     (("prove", "missing.py"), "no such file or directory"),
     (("prove", GENERATED / "matmul_64x64x32.py", "--block-m", 64), "takes no --block-m"),

@@ -32,7 +32,6 @@ LOST = {
     "barriers": "BAR.SYNC",
     "shuffles": "SHFL.BFLY",
     "exponentials": "MUFU.EX2",
-    "logarithms": "MUFU.LG2",
     "conversions to fp16": "F2F.F16.F32",
     "fused multiply-adds": "FFMA",
     "HMMA steps": "HMMA.884",
