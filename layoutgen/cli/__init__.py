@@ -19,6 +19,7 @@ from layoutgen.cli.inspect import inspect
 from layoutgen.cli.leaving import leave
 from layoutgen.cli.prove import prove
 from layoutgen.cli.run import run as run_command
+from layoutgen.cli.tune import tune
 from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
 
 
@@ -54,5 +55,5 @@ def run() -> None:
         leave(stop.code)
 
 
-for command in (atoms, derive, prove, emit, compile_command, run_command, inspect):
+for command in (atoms, derive, prove, emit, compile_command, run_command, inspect, tune):
     main.add_command(command)

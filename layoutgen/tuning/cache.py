@@ -1,0 +1,87 @@
+"""Results on disk, one file per candidate, so that a search can stop at any time and go on later.
+
+An entry's name is a digest of everything that the result rests on: the request, the templates, the code and the model
+that made the prediction, Triton's version, the architecture and the clock. What changes any of these finds no entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import layoutgen
+from layoutgen.emission import write_atomically
+from layoutgen.emission.render import template_directory
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import Request
+
+OTHER_ROOMS = ("cli", "runtime", "execution", "probing")
+"""Rooms whose code decides no result."""
+
+
+def default_folder() -> Path:
+    """Return the folder of the cache: LAYOUTGEN_CACHE, else layoutgen in the user's cache folder."""
+    given = os.environ.get("LAYOUTGEN_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "layoutgen" / "tune"
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the code, the profiles and the templates."""
+    package = Path(layoutgen.__file__).parent
+    rooms = [room for room in package.iterdir() if room.is_dir() and room.name not in OTHER_ROOMS]
+    files = [file for room in rooms for file in room.rglob("*") if file.suffix in (".py", ".yml")]
+    digest = hashlib.sha256()
+    for file in (*sorted(files), *sorted(template_directory().glob("*.jinja"))):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Results by request, for one profile, architecture and clock."""
+
+    folder: Path
+    profile: str
+    arch: str
+    clock_mhz: int
+
+    def key(self, request: Request) -> str:
+        """Return the name of a request's entry."""
+        profile = self.profile
+        if profile.endswith((".yml", ".yaml")):  # its content is not among the code
+            profile = hashlib.sha256(Path(profile).read_bytes()).hexdigest()
+        everything = {
+            "request": request.as_dict(),
+            "code": code_digest(),
+            "triton": version("triton"),
+            "profile": profile,
+            "arch": self.arch,
+            "clock_mhz": self.clock_mhz,
+        }
+        return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:32]
+
+    def get(self, request: Request) -> dict[str, Any] | None:
+        """Return the result of a request, or None. A damaged entry counts as none."""
+        try:
+            found = json.loads((self.folder / f"{self.key(request)}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and "status" in found else None
+
+    def put(self, request: Request, result: Mapping[str, Any]) -> None:
+        """Store a result, whole or not at all."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LayoutgenError(f"cache {self.folder}: {(error.strerror or str(error)).lower()}") from error
+        write_atomically(self.folder / f"{self.key(request)}.json", json.dumps(dict(result), indent=1, sort_keys=True))

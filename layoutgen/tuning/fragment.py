@@ -1,0 +1,70 @@
+"""The winners of a search, written so that `--profile FILE` finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.profiles import load_profile
+from layoutgen.profiles.profile import FOLDER, parse_profile
+from layoutgen.tuning.candidates import splits
+from layoutgen.tuning.search import Outcome
+
+
+def base_data(profile: str) -> dict[str, Any]:
+    """Return the data of a profile, by its name or its path."""
+    import yaml
+
+    path = Path(profile) if profile.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{profile}.yml"))
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return dict(data)
+
+
+def expressible(request: Request, profile: str) -> bool:
+    """Whether a profile's tile can say all of a request: it has no place for an arrangement or a split of its own."""
+    unit = load_profile(profile).unit
+    if unit is None or request.arrangement != unit.atom.arrangement:
+        return False
+    return not isinstance(request, AttentionRequest) or request.parts == splits(request.head_dim)[0]
+
+
+def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> str:
+    """Return a profile like the given one, with the best tile in it and all the winners listed under `tuned`.
+
+    The tile is the best among those that a profile can express. Raises LayoutgenError when there is none.
+    """
+    import yaml
+
+    chosen = next((outcome for outcome in best if expressible(outcome.candidate.request, profile)), None)
+    if chosen is None:
+        raise LayoutgenError(
+            "tune: no winner can be written as a profile's tile; search without --arrangement and --split"
+        )
+    data = base_data(profile)
+    request, unit = chosen.candidate.request, dict(data["matrix_unit"])
+    if isinstance(request, AttentionRequest):
+        tile = {"head_dim_le": request.head_dim, "block_m": request.block_m, "block_n": request.block_n}
+        others = [dict(entry) for entry in unit.get("flash", []) if entry["head_dim_le"] != request.head_dim]
+        unit["flash"] = sorted([tile, *others], key=lambda entry: entry["head_dim_le"])
+    else:
+        warps = "x".join(map(str, request.warps))
+        first = {"block_m": request.block_m, "block_n": request.block_n, "block_k": request.block_k, "warps": warps}
+        unit["matmul"] = [first, *(dict(entry) for entry in unit.get("matmul", []) if dict(entry) != first)]
+    data["matrix_unit"] = unit
+    data["tuned"] = [*data.get("tuned", []), *(_entry(outcome) for outcome in best)]
+    parse_profile(data, profile)  # what is written must be readable
+    header = (
+        f"# {data['name']} with the tiles that a search found; written by\n#   {command}\n"
+        "# The search ranks by a model of the machine code (docs/model.md): TFLOP/s below are predictions, not\n"
+        "# measurements.\n"
+    )
+    return header + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _entry(outcome: Outcome) -> Mapping[str, Any]:
+    keys = ("tflops", "low", "high", "registers", "spill_bytes", "shared_bytes", "blocks_per_sm")
+    values = {key: round(value, 2) if isinstance(value, float) else value for key, value in outcome.result.items()}
+    return {"request": outcome.result["request"], "predicted": {key: values[key] for key in keys}}
