@@ -33,8 +33,8 @@ class Agreement:
 RULES = (
     ("global loads", r"ld\.global\.", r"LDG(?:\.|\s)", "equal"),
     ("global stores", r"st\.global\.", r"STG(?:\.|\s)", "equal"),
-    ("shared loads", r"ld\.shared\.", r"LDS(?:\.|\s)", "equal"),
-    ("shared stores", r"st\.shared\.", r"STS(?:\.|\s)", "equal"),
+    ("shared loads", r"ld\.shared(?:::cta)?\.", r"LDS(?:\.|\s)", "equal"),
+    ("shared stores", r"st\.shared(?:::cta)?\.", r"STS(?:\.|\s)", "equal"),
     ("barriers", r"bar\.sync\b", r"BAR\.SYNC", "equal"),
     # ptxas makes a value uniform with a SHFL.IDX of its own, so only the others are counted.
     ("shuffles", r"shfl\.sync\.(?:bfly|up|down)", r"SHFL\.(?:BFLY|UP|DOWN)", "equal"),
