@@ -153,7 +153,7 @@ class Conversion:
         """One element that shows why the conversion is no cheaper."""
         if self.kind is Kind.IDENTICAL:
             return "every basis is the same"
-        bit = self._telling_bit()
+        bit = self.telling_bit
         at = self.target.domain.unpack(1 << bit)
         names = self.target.domain.names
         where = ", ".join(f"{name} {value}" for name, value in zip(names, at, strict=True) if value)
@@ -162,7 +162,8 @@ class Conversion:
         values = [f"{n} {v}" for n, v in zip(self.source.domain.names, owner, strict=True) if v or n == "register"]
         return f"{where} wants {element}, which is in {', '.join(values)}"
 
-    def _telling_bit(self) -> int:
+    @cached_property
+    def telling_bit(self) -> int:
         """Return the first bit of the target whose owner differs in the hardware dim that decides the rung."""
         deciding = {Kind.WARP: "lane", Kind.SHARED: "warp", Kind.BLOCKS: "block"}.get(self.kind, "register")
         source, target = self.source.domain, self.target.domain

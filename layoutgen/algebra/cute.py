@@ -36,7 +36,7 @@ def to_cute(layout: LinearLayout) -> str:
                 if bit in owner:
                     raise LayoutgenError(
                         f"to_cute: {owner[bit]} and {name} both move {layout.codomain.bit_name(bit)}: CuTe adds "
-                        "strides where a linear layout takes the exclusive or; only a Swizzle composed with it can say this"
+                        "strides where a linear layout takes the exclusive or; it needs a Swizzle"
                     )
                 owner[bit] = name
     if layout.domain.bits_of("block"):

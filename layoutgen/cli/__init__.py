@@ -15,9 +15,12 @@ from layoutgen.cli.atoms import atoms
 from layoutgen.cli.compile import compile_command
 from layoutgen.cli.derive import derive
 from layoutgen.cli.emit import emit
+from layoutgen.cli.explain import explain
 from layoutgen.cli.inspect import inspect
 from layoutgen.cli.leaving import leave
+from layoutgen.cli.probe import probe
 from layoutgen.cli.prove import prove
+from layoutgen.cli.query import what, where
 from layoutgen.cli.run import run as run_command
 from layoutgen.cli.tune import tune
 from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
@@ -55,5 +58,5 @@ def run() -> None:
         leave(stop.code)
 
 
-for command in (atoms, derive, prove, emit, compile_command, run_command, inspect, tune):
+for command in (atoms, derive, where, what, prove, explain, emit, compile_command, run_command, inspect, tune, probe):
     main.add_command(command)

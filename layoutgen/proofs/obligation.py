@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layoutgen.errors import RefutedError
+from layoutgen.errors import LayoutgenError, RefutedError
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,22 @@ class Refutation:
 
 
 Verdict = Certificate | Refutation
+
+
+def from_dict(data: Mapping[str, Any]) -> Verdict:
+    """Read what `as_dict` of a verdict wrote.
+
+    >>> verdict = Certificate(Obligation("x", 1, "so it is"), "rank", ("a fact",))
+    >>> from_dict(verdict.as_dict()) == verdict
+    True
+    """
+    try:
+        obligation = Obligation(str(data["name"]), int(data["claim"]), str(data["statement"]))
+        if data["holds"]:
+            return Certificate(obligation, str(data["method"]), tuple(str(fact) for fact in data["facts"]))
+        return Refutation(obligation, str(data["method"]), str(data["basis"]), str(data["witness"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LayoutgenError(f"verdict: cannot be read: {error!r}") from error
 
 
 def require(verdicts: Iterable[Verdict]) -> None:

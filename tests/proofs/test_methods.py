@@ -1,0 +1,149 @@
+"""Three ways to one answer, and the answers as text, LaTeX and JSON."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layoutgen.algebra import LinearLayout, Space, classify, hardware_space
+from layoutgen.atoms import atom
+from layoutgen.errors import LayoutgenError
+from layoutgen.proofs import Certificate, Obligation, Refutation
+from layoutgen.proofs.methods import METHODS, bijection, equal, latex, trivial
+from layoutgen.proofs.obligation import from_dict
+from layoutgen.tiling import derive
+from tests.algebra.helpers import bijections_between, layouts
+from tests.proofs.helpers import proved, refuted, swapped, tiling_of, with_basis
+from tests.tiling.canonical import Canonical
+
+CASE = Canonical(2, 2, 2, 1)
+ACCUMULATOR = tiling_of(CASE).accumulator
+SPACE = Space.of_shape((4, 8))
+DOMAIN = hardware_space({"register": 2, "lane": 3})
+few = settings(max_examples=40, deadline=None)
+
+
+@few
+@given(layouts(6), st.data())
+def test_equality_three_ways(layout: LinearLayout, data: st.DataObject) -> None:
+    columns = list(layout.columns)
+    if columns and data.draw(st.booleans()):
+        columns[data.draw(st.integers(0, len(columns) - 1))] = data.draw(st.integers(0, layout.codomain.size - 1))
+    other = LinearLayout(layout.domain, layout.codomain, tuple(columns))
+    verdicts = [equal("tile", layout, other, method) for method in METHODS]
+    assert [verdict.holds for verdict in verdicts] == [layout == other] * 3
+    assert [verdict.method for verdict in verdicts] == list(METHODS)
+    if layout != other:
+        assert len({(refuted(v).basis, refuted(v).witness) for v in verdicts}) == 1
+
+
+@few
+@given(layouts(6))
+def test_bijectivity_three_ways(layout: LinearLayout) -> None:
+    verdicts = [bijection("tile", layout, method) for method in METHODS]
+    assert [verdict.holds for verdict in verdicts] == [layout.is_bijective] * 3
+
+
+@few
+@given(bijections_between(DOMAIN, SPACE), st.permutations(range(5)), st.booleans())
+def test_triviality_three_ways(source: LinearLayout, order: list[int], registers_only: bool) -> None:
+    if registers_only:
+        order = [1, 0, 2, 3, 4]
+    target = LinearLayout(DOMAIN, SPACE, tuple(source.columns[i] for i in order))
+    verdicts = [trivial("tile", source, target, method) for method in METHODS]
+    assert [verdict.holds for verdict in verdicts] == [classify(source, target).is_trivial] * 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_derived_accumulator_is_a_bijection_in_each_way(method: str) -> None:
+    verdict = proved(bijection("accumulator", ACCUMULATOR, method))
+    assert verdict.method == method
+    if method == "symbolic":
+        # The inverse, bit by bit: who holds element (m, n).
+        assert verdict.facts[0] == "warp[0] = dim04"
+        assert "register[1] = dim01" in verdict.facts
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_relabelling_is_equal_and_trivial_in_each_way(method: str) -> None:
+    tiling = tiling_of(CASE)
+    operand = tiling.relabel_a.apply(tiling.fragment_a)
+    wanted = tiling.grouped.shrink(operand.shape)
+    proved(equal("fragment_a", operand, wanted, method))
+    proved(trivial("fragment_a", operand, wanted, method))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_swapped_basis_is_refuted_in_each_way(method: str) -> None:
+    wrong = swapped(ACCUMULATOR, ("lane", 0), ("lane", 1))
+    verdict = refuted(equal("accumulator", wrong, ACCUMULATOR, method))
+    assert verdict.basis == "lane0"
+    assert verdict.witness == "lane 1 holds (0, 2); wanted is (1, 0)"
+    verdict = refuted(trivial("accumulator", wrong, ACCUMULATOR, method))
+    assert verdict.basis == "lane0"
+    assert verdict.witness == "lane 1 wants (1, 0), which is in lane 2, register 0"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_owners_are_named_in_each_way(method: str) -> None:
+    verdict = refuted(bijection("accumulator", with_basis(ACCUMULATOR, "lane", 1, [1, 0]), method))
+    assert verdict.basis == "lane0 + lane1"
+    assert verdict.witness.endswith("both hold (0, 0)") or "both hold (1, 0)" in verdict.witness
+
+
+def test_an_orphan_is_named_exhaustively() -> None:
+    layout = LinearLayout.from_bases({"lane": [[1, 0]]}, (2, 2))
+    assert refuted(bijection("tile", layout, "exhaustive")).witness == "nobody holds (0, 1)"
+
+
+def test_p_is_refuted_with_the_value_that_moves() -> None:
+    tiling = derive(atom("m8n8k4"), 16, 32, (1, 1))
+    verdict = refuted(trivial("S", tiling.accumulator, tiling.operand("a", 32)))
+    assert verdict.basis == "register1"
+    assert verdict.witness == "register 2 wants (0, 2), which is in lane 2, register 0"
+
+
+def test_a_choice_that_depends_on_the_lane_is_refuted() -> None:
+    source = LinearLayout.from_bases({"register": [[1], [2]], "lane": [[0]]}, (4,))
+    target = LinearLayout.from_bases({"register": [[1]], "lane": [[2]]}, (4,))
+    verdict = refuted(trivial("tile", source, target))
+    assert verdict.witness.endswith("which register depends on the thread")
+
+
+def test_unknown_methods_and_unlike_layouts() -> None:
+    with pytest.raises(LayoutgenError, match="method 'magic': must be one of rank, symbolic, exhaustive"):
+        equal("x", ACCUMULATOR, ACCUMULATOR, "magic")
+    with pytest.raises(LayoutgenError, match=r"equal: x maps .* to \[32, 32\], the other"):
+        equal("x", ACCUMULATOR, ACCUMULATOR.reshape((1024,)))
+
+
+# ---- printing and reading
+
+
+def test_latex_of_a_refutation_escapes() -> None:
+    verdict = Refutation(Obligation("frag_a", 4, "it holds"), "exhaustive", "lane0", "50% of {x} ^ y")
+    assert latex(verdict) == (
+        "\\paragraph{Claim 4: frag\\_a.} It holds.\n"
+        "\\emph{Refuted} by exhaustion: at basis lane0, 50\\% of \\{x\\} \\(\\oplus\\) y."
+    )
+
+
+def test_latex_of_a_symbolic_proof_has_the_equations() -> None:
+    text = latex(bijection("accumulator", ACCUMULATOR, "symbolic"))
+    assert "by symbolic expansion: warp[0] = dim04;" in text
+    assert text.endswith("\\(\\square\\)")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_json_out_and_back(method: str) -> None:
+    wrong = swapped(ACCUMULATOR, ("lane", 0), ("lane", 1))
+    for verdict in (equal("x", ACCUMULATOR, ACCUMULATOR, method), equal("x", wrong, ACCUMULATOR, method)):
+        assert from_dict(json.loads(json.dumps(verdict.as_dict()))) == verdict
+    assert isinstance(verdict, Refutation | Certificate)
+
+
+@pytest.mark.parametrize("data", [{}, {"holds": True, "name": "x", "claim": "one", "statement": ""}, None])
+def test_verdicts_that_cannot_be_read(data: object) -> None:
+    with pytest.raises(LayoutgenError, match="verdict: cannot be read"):
+        from_dict(data)  # type: ignore[arg-type]
