@@ -1,0 +1,187 @@
+"""Claim 6: the masks of a tile cover exactly the tensor, for all lengths.
+
+A coordinate of a global access is a start plus steps: registers and lanes count through a tile, programs or loop
+iterations count tiles. Nothing is sampled: the lengths stay symbols, and what has to hold is decided by the steps, the
+number of tiles ceil(length / size) and the mask. A tile with gaps is refused even where other tiles would fill them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from layoutgen.proofs.obligation import Certificate, Obligation, Refutation, Verdict
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """An index from 0 to ceil(length / size) - 1, for every length from 0 on. Of size 1 it is each element once."""
+
+    length: str
+    size: int
+
+    def __str__(self) -> str:
+        return self.length if self.size == 1 else f"ceil({self.length} / {self.size})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One index and what it adds to the coordinate. The extent is a number, or as many as there are tiles."""
+
+    coefficient: int
+    extent: int | Tiles
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of an access: start + the sum of its steps, masked by coordinate < length or not at all.
+
+    `length` is the name of a size, known when the kernel is launched, or a number.
+    """
+
+    length: str | int
+    start: int
+    steps: tuple[Step, ...]
+    masked: bool
+
+    def touched(self, lengths: Mapping[str, int]) -> set[int]:
+        """Return every coordinate that is read or written when the sizes are these; tests compare with it."""
+        values = {self.start}
+        for step in self.steps:
+            extent = step.extent
+            count = -(-lengths[extent.length] // extent.size) if isinstance(extent, Tiles) else extent
+            values = {value + step.coefficient * i for value in values for i in range(count)}
+        limit = lengths[self.length] if isinstance(self.length, str) else self.length
+        return {value for value in values if not self.masked or value < limit}
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """One load or store: the tensor, its line in the source, and one axis per dim of the tensor."""
+
+    tensor: str
+    kind: str
+    line: int
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why an axis does not cover its dim: at which lengths, and which coordinate shows it."""
+
+    at: str
+    witness: str
+
+
+def _run(axis: Axis) -> tuple[int, Fault | None]:
+    """Return how many consecutive coordinates the steps of fixed extent reach."""
+    reach = 1
+    fixed = [(step.coefficient, step.extent) for step in axis.steps if isinstance(step.extent, int)]
+    for coefficient, extent in sorted(fixed):
+        if extent > 1 and coefficient > reach:
+            return reach, Fault(f"step {coefficient}", f"{axis.start + reach} lies in a gap of the tile")
+        reach += coefficient * (extent - 1)
+    return reach, None
+
+
+def axis_fault(axis: Axis) -> Fault | None:
+    """Return why an axis of symbolic length does not touch exactly 0 .. length - 1, for every length; None if it does.
+
+    >>> axis_fault(Axis("t", 0, (Step(1, 64), Step(64, Tiles("t", 64))), masked=True)) is None
+    True
+    >>> axis_fault(Axis("t", 0, (Step(1, 64), Step(64, Tiles("t", 64))), masked=False)).witness
+    'with t = 1, 1 lies outside and is touched'
+    """
+    reach, fault = _run(axis)
+    name = axis.length
+    if fault is not None:
+        return fault
+    counted = [(step.coefficient, step.extent) for step in axis.steps if isinstance(step.extent, Tiles)]
+    if not counted:
+        missed = axis.start + reach
+        return Fault("no tiles are counted", f"with {name} = {missed + 1}, {missed} is missed")
+    if len(counted) > 1 or counted[0][1].length != name:
+        others = " and ".join(str(extent) for _, extent in counted)
+        return Fault(f"counts {others}", f"the number of tiles does not follow from {name}")
+    ((coefficient, tiles),) = counted
+    if axis.start:
+        return Fault(f"start {axis.start}", f"with {name} = 1, 0 is missed")
+    if coefficient > reach:
+        return Fault(f"tiles {coefficient} apart, {reach} long", f"with {name} = {reach + 1}, {reach} is missed")
+    if coefficient < tiles.size:
+        # Tiles of `size` are counted, but they lie closer: far enough out the last one ends too early.
+        count = (reach - coefficient) // (tiles.size - coefficient) + 1
+        missed = coefficient * (count - 1) + reach
+        return Fault(f"{tiles} tiles, {coefficient} apart", f"with {name} = {tiles.size * count}, {missed} is missed")
+    if not axis.masked and (reach > 1 or coefficient != tiles.size or tiles.size > 1):
+        first = 1 if reach > 1 else coefficient
+        length = 1 if reach > 1 else tiles.size + 1
+        return Fault("no mask", f"with {name} = {length}, {first} lies outside and is touched")
+    return None
+
+
+def covers(tensor: str, names: Sequence[str], footprints: Sequence[Footprint]) -> Verdict:
+    """Discharge claim 6 for all accesses of one kind to one tensor, whose dims are called `names`.
+
+    Each access must cover every dim of symbolic length by itself; dims of known length may be shared out among them.
+    """
+    kinds = sorted({footprint.kind for footprint in footprints})
+    lengths = [axis.length for axis in footprints[0].axes] if footprints else []
+    shape = ", ".join(str(length) for length in lengths)
+    obligation = Obligation(
+        f"{' and '.join(kinds) or 'access'}s of {tensor} cover it",
+        6,
+        f"of [{shape}], for all lengths, nothing outside is touched and nothing inside is missed",
+    )
+    facts = []
+    for footprint in footprints:
+        for name, axis in zip(names, footprint.axes, strict=True):
+            if isinstance(axis.length, str):
+                fault = axis_fault(axis)
+                if fault is not None:
+                    return _refute(obligation, footprint.line, name, fault)
+    for dim, (name, length) in enumerate(zip(names, lengths, strict=True)):
+        if isinstance(length, int):
+            fault_line = _fixed_fault(name, length, [(f.line, f.axes[dim]) for f in footprints])
+            if fault_line is not None:
+                line, fault = fault_line
+                return _refute(obligation, line, name, fault)
+            facts.append(f"{name}: 0 .. {length - 1} exactly")
+        else:
+            facts += sorted({_fact(name, footprint.axes[dim]) for footprint in footprints})
+    return Certificate(obligation, "symbolic", tuple(facts))
+
+
+def _fixed_fault(name: str, length: int, axes: Sequence[tuple[int, Axis]]) -> tuple[int, Fault] | None:
+    """Check that intervals of known size make up 0 .. length - 1 together."""
+    held: set[int] = set()
+    for line, axis in axes:
+        reach, fault = _run(axis)
+        if fault is None and any(isinstance(step.extent, Tiles) for step in axis.steps):
+            fault = Fault("tiles", f"the size of {name} is known, but tiles are counted")
+        if fault is None and not axis.masked and axis.start + reach > length:
+            fault = Fault("no mask", f"{max(axis.start, length)} lies outside and is touched")
+        if fault is not None:
+            return line, fault
+        held |= set(range(axis.start, min(axis.start + reach, length)))
+    missed = next((c for c in range(length) if c not in held), None)
+    return None if missed is None else (axes[-1][0], Fault("all accesses together", f"{missed} is missed"))
+
+
+def _refute(obligation: Obligation, line: int, name: str, fault: Fault) -> Refutation:
+    return Refutation(obligation, "symbolic", f"{name} (line {line}), {fault.at}", fault.witness)
+
+
+def _fact(name: str, axis: Axis) -> str:
+    reach, _ = _run(axis)
+    counted = next(_tiles(axis))
+    if counted.size == 1 and reach == 1:
+        return f"{name}: each of {counted} once"
+    apart = next(step.coefficient for step in axis.steps if isinstance(step.extent, Tiles))
+    return f"{name}: {counted} tiles {apart} apart, each {reach} long, all below {axis.length}"
+
+
+def _tiles(axis: Axis) -> Iterator[Tiles]:
+    for step in axis.steps:
+        if isinstance(step.extent, Tiles):
+            yield step.extent
