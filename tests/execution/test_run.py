@@ -81,34 +81,46 @@ def test_the_head_dim_of_256():
     check_run(lg.attention(head_dim=256), Launch((1, 1, 1, 20, 40, 256)))
 
 
-HEAD_DIMS = (16, 24, 40, 64, 80, 96, 112, 128)
+# Few kernels and many launches: compiling costs ten times what executing does.
+ATTENTION = tuple(
+    lg.attention(head_dim=head_dim, block_m=block_m, block_n=block_n, bias=bias)
+    for head_dim, block_m, block_n, bias in (
+        (16, 16, 16, False),
+        (24, 32, 16, True),
+        (40, 16, 32, False),
+        (64, 32, 32, True),
+        (80, 16, 16, False),
+        (96, 16, 16, True),
+    )
+)
+EVERY_HEAD_DIM = (16, 24, 32, 40, 48, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
 
 
 @st.composite
-def attention_cases(draw):
-    head_dim = draw(st.sampled_from(HEAD_DIMS))
-    kernel = lg.attention(
-        head_dim=head_dim,
-        block_m=draw(st.sampled_from((16, 32, 64))),
-        block_n=draw(st.sampled_from((16, 32))),
-        bias=draw(st.booleans()),
-    )
+def attention_cases(draw, kernels):
+    kernel = draw(kernels)
+    head_dim = kernel.request.head_dim
     kv_heads, group = draw(st.sampled_from(((1, 1), (2, 1), (1, 2))))
     sizes = st.integers(1, 70)
     shape = (draw(st.integers(1, 2)), kv_heads * group, kv_heads, draw(sizes), draw(sizes), head_dim)
     return kernel, draw(launches(shape, HEAD_ORDERS))
 
 
-@st.composite
-def matmul_cases(draw):
-    kernel = lg.matmul(
-        block_m=draw(st.sampled_from((32, 64))),
-        block_n=draw(st.sampled_from((32, 64))),
-        block_k=draw(st.sampled_from((4, 16, 32))),
-        warps=draw(st.sampled_from(("1x1", "2x1", "2x2"))),
-        b_order=draw(st.sampled_from(("kn", "nk"))),
-        out_dtype=draw(st.sampled_from(("float16", "float32"))),
+MATMUL = tuple(
+    lg.matmul(block_m=m, block_n=n, block_k=k, warps=warps, b_order=order, out_dtype=dtype)
+    for m, n, k, warps, order, dtype in (
+        (32, 32, 16, "1x1", "kn", "float16"),
+        (32, 32, 16, "2x1", "nk", "float32"),
+        (64, 32, 32, "2x2", "kn", "float32"),
+        (16, 64, 4, "1x2", "nk", "float16"),
+        (32, 64, 8, "2x2", "kn", "float16"),
     )
+)
+
+
+@st.composite
+def matmul_cases(draw, kernels):
+    kernel = draw(kernels)
     sizes = st.integers(1, 70)
     return kernel, draw(launches((draw(st.integers(1, 2)), draw(sizes), draw(sizes), draw(sizes)), TRANSPOSED))
 
@@ -125,34 +137,56 @@ def launches(shape, orders):
     )
 
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def any_attention():
+    return st.builds(
+        lg.attention,
+        head_dim=st.sampled_from(EVERY_HEAD_DIM),
+        block_m=st.sampled_from((16, 32, 64)),
+        block_n=st.sampled_from((16, 32)),
+        bias=st.booleans(),
+    )
+
+
+def any_matmul():
+    return st.builds(
+        lg.matmul,
+        block_m=st.sampled_from((32, 64, 128)),
+        block_n=st.sampled_from((32, 64, 128)),
+        block_k=st.sampled_from((4, 16, 32)),
+        warps=st.sampled_from(("1x1", "2x1", "2x2")),
+        b_order=st.sampled_from(("kn", "nk")),
+        out_dtype=st.sampled_from(("float16", "float32")),
+    )
+
+
+QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 LONG = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @QUICK
-@given(attention_cases())
+@given(attention_cases(st.sampled_from(ATTENTION)))
 def test_attention_against_float64(case):
     check_run(*case)
 
 
 @QUICK
-@given(matmul_cases())
+@given(matmul_cases(st.sampled_from(MATMUL)))
 def test_matmul_against_float64(case):
     check_run(*case)
 
 
 @pytest.mark.sweep
 @LONG
-@given(attention_cases())
-def test_attention_sweep(case):
-    check_run(*case)
+@given(attention_cases(any_attention()))
+def test_attention_sweep(record_sweep, case):
+    record_sweep("attention", check_run(*case))
 
 
 @pytest.mark.sweep
 @LONG
-@given(matmul_cases())
-def test_matmul_sweep(case):
-    check_run(*case)
+@given(matmul_cases(any_matmul()))
+def test_matmul_sweep(record_sweep, case):
+    record_sweep("matmul", check_run(*case))
 
 
 @pytest.mark.parametrize(
