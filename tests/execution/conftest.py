@@ -19,9 +19,9 @@ def record_sweep() -> Iterator[Callable]:
     lines = [
         "# Sweep of emitted kernels on the CPU",
         "",
-        f"`make sweep`, {datetime.date.today()}, Triton {triton.__version__}: random requests, shapes, strides, orders,",
-        "inputs and alignments, executed from PTX in V100 arithmetic with every access watched. A run that finds anything,",
-        "or that exceeds the error bound, fails the sweep.",
+        f"`make sweep`, {datetime.date.today()}, Triton {triton.__version__}: random requests, shapes, strides,",
+        "orders, inputs and alignments, executed from PTX in V100 arithmetic with every access watched. A run that",
+        "finds anything, or that exceeds the error bound, fails the sweep.",
         "",
         "| family | runs | largest share of the error bound |",
         "|---|---|---|",
