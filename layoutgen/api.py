@@ -18,9 +18,10 @@ from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.request import parse_warps
 from layoutgen.plan import Plan
-from layoutgen.profiles import DEFAULT, MatrixUnit, check_limits, load_profile, matrix_unit_flash_tile
+from layoutgen.profiles import DEFAULT, MatrixUnit, check_feasible, load_profile, matrix_unit_flash_tile
 from layoutgen.proofs import Verdict
 from layoutgen.proofs import prove as prove_tiling
 from layoutgen.tiling import Tiling
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    """A requested kernel: its plan, its proofs and its source. Nothing is rendered before it is asked for."""
+    """A requested kernel: its plan, its proofs and its source. Its obligations are discharged when it is requested."""
 
     request: Request
 
@@ -72,20 +73,29 @@ class Kernel:
 
 def derive(
     *,
-    block_m: int,
-    block_n: int,
-    warps: Warps = (1, 1),
+    block_m: int | None = None,
+    block_n: int | None = None,
+    warps: Warps | None = None,
     atom: str | Atom | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
 ) -> Tiling:
-    """Derive the layouts of a [block_m, block_n] accumulator; without an atom, that of the profile's matrix unit.
+    """Derive the layouts of a [block_m, block_n] accumulator.
+
+    Without an atom it is that of the profile's matrix unit, without a block its matmul tile; a block that is given
+    without warps has one.
 
     >>> derive(block_m=16, block_n=16).fragment_a.bases["lane"]
     [[1, 0], [2, 0], [8, 0], [0, 0], [4, 0]]
     """
     chosen = atom if isinstance(atom, Atom) else find_atom(atom) if atom else unit_of(profile).atom
-    return tilings.derive(chosen, block_m, block_n, _warps(warps), arrangement)
+    if block_m is None and block_n is None:
+        tile = next(iter(unit_of(profile).matmul), None)
+        if tile is not None:
+            block_m, block_n, warps = tile.block_m, tile.block_n, tile.warps if warps is None else warps
+    if block_m is None or block_n is None:
+        raise LayoutgenError("derive: block_m and block_n go together, for example block_m 64 and block_n 32")
+    return tilings.derive(chosen, block_m, block_n, _warps(warps or (1, 1)), arrangement)
 
 
 def prove(tiling: Tiling) -> tuple[Verdict, ...]:
@@ -115,19 +125,18 @@ def attention(
     units; given, they must be these. Raises LayoutgenError on a request that cannot be built or held by the card.
 
     >>> attention(head_dim=96)
-    <Kernel attention_d96_64x32: 32 obligations>
+    <Kernel attention_d96_64x32: 34 obligations>
     """
+    check_head_dim(head_dim)
     unit = unit_of(profile)
     if block_m is None or block_n is None:
         tile = matrix_unit_flash_tile(profile, head_dim)
-        largest = max((tile.head_dim_le for tile in unit.flash), default=0)
-        if tile is None and head_dim <= largest:
-            raise LayoutgenError(f"profile {profile}: has no attention tile; give block_m and block_n")
-        # A head dim beyond every tile is refused by the request itself, with the legal range.
-        tile = tile or next(iter(reversed(unit.flash)), None)
         if tile is None:
-            raise LayoutgenError(f"profile {profile}: has no attention tile; give block_m and block_n")
-        block_m, block_n = block_m or tile.block_m, block_n or tile.block_n
+            raise LayoutgenError(
+                f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"
+            )
+        block_m = tile.block_m if block_m is None else block_m
+        block_n = tile.block_n if block_n is None else block_n
     request = AttentionRequest(
         head_dim=head_dim,
         atom=atom or unit.atom.name,
@@ -140,7 +149,7 @@ def attention(
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
         raise LayoutgenError(f"warps {have}: attention has one warp per row of units; {block_m} rows take {want}")
-    check_limits(request, load_profile(profile))
+    check_feasible(request, load_profile(profile))
     return Kernel(request)
 
 
@@ -182,7 +191,7 @@ def matmul(
         out_dtype=out_dtype,
         arrangement=arrangement,
     )
-    check_limits(request, load_profile(profile))
+    check_feasible(request, load_profile(profile))
     return Kernel(request)
 
 

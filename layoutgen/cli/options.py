@@ -16,9 +16,7 @@ def json_option(function: Command) -> Command:
 
 
 def profile_option(function: Command) -> Command:
-    return click.option("--profile", default=None, help="Hardware profile: a name or a .yml file.  [default: volta]")(
-        function
-    )
+    return click.option("--profile", default=None, help="Hardware profile: a name or a .yml file.")(function)
 
 
 TILING_OPTIONS = (
@@ -26,7 +24,7 @@ TILING_OPTIONS = (
     profile_option,
     click.option("--block-m", type=int, default=None, help="Rows of the accumulator."),
     click.option("--block-n", type=int, default=None, help="Columns of the accumulator."),
-    click.option("--warps", default="1x1", show_default=True, help="Warps along rows x along columns."),
+    click.option("--warps", default=None, help="Warps along rows x along columns."),
     click.option("--arrangement", default=None, help="Places of the free lane bits, for example m3,n3."),
 )
 
@@ -43,16 +41,13 @@ def derive_tiling(
     profile: str | None,
     block_m: int | None,
     block_n: int | None,
-    warps: str,
+    warps: str | None,
     arrangement: str | None,
 ) -> Any:
-    """Return the tiling that the options of derive ask for."""
+    """Return the tiling that the options of derive ask for; without a block, the profile's matmul tile."""
     from layoutgen import api
-    from layoutgen.errors import LayoutgenError
     from layoutgen.profiles import DEFAULT
 
-    if block_m is None or block_n is None:
-        raise LayoutgenError("derive: --block-m and --block-n are needed, for example --block-m 64 --block-n 32")
     return api.derive(
         atom=atom, profile=profile or DEFAULT, block_m=block_m, block_n=block_n, warps=warps, arrangement=arrangement
     )

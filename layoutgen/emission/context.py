@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from layoutgen.emission.views import PTX_TYPE, StagingView, TilingView, mma_view, staging_view, tiling_view
+from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, mma_view, staging_view, tiling_view
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
 
@@ -136,7 +136,7 @@ def signature(request: Request) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
     result: dict[str, str] = {}
     if isinstance(request, AttentionRequest):
-        half, statistics = f"*{PTX_TYPE[request.dtype]}", "*fp32"
+        half, statistics = f"*{TRITON_TYPE[request.dtype]}", "*fp32"
         arrays = {"q": half, "k": half, "v": half, "out": half, "lse": statistics}
         strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
         if request.bias:
@@ -145,8 +145,8 @@ def signature(request: Request) -> dict[str, str]:
         result |= arrays | {"scale": "fp32"}
         sizes = ("group", "t_q", "t_k")
     else:
-        half = f"*{PTX_TYPE[request.dtype]}"
-        result |= {"a": half, "b": half, "c": f"*{PTX_TYPE[request.c_dtype]}"}
+        half = f"*{TRITON_TYPE[request.dtype]}"
+        result |= {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
         strides = {"a": "zmk", "b": "zkn", "c": "zmn"}
         sizes = ("m", "n", "k")
     for array, dims in strides.items():

@@ -10,24 +10,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, Request, covering_split
+
+USUAL_WARPS = (2, 2)
+"""Warps that a matmul's file name does not mention."""
 
 
 def file_name(request: Request) -> str:
-    """Return the name under which a kernel is kept in generated/.
+    """Return the name under which a kernel is kept; what differs from the usual is part of it.
 
     >>> from layoutgen.kernels import AttentionRequest
     >>> file_name(AttentionRequest(96, "m8n8k4", 64, 32))
     'attention_d96_64x32.py'
     """
+    atom = next(iter(request.tilings.values())).atom
+    marks = [] if atom is CATALOGUE[0] else [atom.alias.replace(".", "_")]
+    if request.arrangement != atom.arrangement:
+        marks.append(str(request.arrangement).replace(",", "_"))
     if isinstance(request, AttentionRequest):
-        features = "_bias" if request.bias else ""
-        return f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}{features}.py"
-    order = "" if request.b_order == "kn" else f"_{request.b_order}"
-    dtype = "" if request.c_dtype == request.dtype else f"_{request.c_dtype}"
-    return f"matmul_{request.block_m}x{request.block_n}x{request.block_k}{order}{dtype}.py"
+        stem = f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}"
+        if request.parts != covering_split(request.head_dim):
+            marks.append("split_" + "_".join(map(str, request.parts)))
+        marks += ["bias"] if request.bias else []
+    else:
+        stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
+        if request.warps != USUAL_WARPS:
+            marks.append("w" + "x".join(map(str, request.warps)))
+        marks += [] if request.b_order == "kn" else [request.b_order]
+        marks += [] if request.c_dtype == request.dtype else [request.c_dtype]
+    return "_".join([stem, *marks]) + ".py"
 
 
 def describe(request: Request) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from layoutgen.tiling.tile import hardware_order
 
 FIELDS = {"register": "reg_bases", "lane": "lane_bases", "warp": "warp_bases", "block": "block_bases"}
 """Hardware dim -> the argument of Gluon's DistributedLinearLayout that lists its bases."""
-PTX_TYPE = {"float16": "fp16", "float32": "fp32"}
+TRITON_TYPE = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
+"""The names of types in the signatures that Triton reads."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """float64 references, and bounds on the error that a kernel may make against them, element by element.
 
 The bounds follow the kernel's roundings: u16 = 2^-11 for every rounding to fp16, and for every k-step in the tensor
-core five truncated terms and a truncated sum, each by less than one unit of 2^-23 of the largest magnitude that
-occurs, which the sum of the terms' magnitudes bounds from above (facts: V100 numerics).
+core k products, the accumulator and the sum truncated, each by less than one unit of 2^-23 of the largest
+magnitude that occurs, which the sum of the terms' magnitudes bounds from above (facts: V100 numerics).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ Values = NDArray[Any]
 U16 = 2.0**-11
 SUBNORMAL16 = 2.0**-25
 U32 = 2.0**-24
-STEP = 6 * 2.0**-23
-"""What one k-step may lose, relative to the magnitudes summed so far."""
+ULP32 = 2.0**-23
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,11 @@ class Reference:
 
     value: Values
     bound: Values
+
+
+def step_loss(k: int) -> float:
+    """Return what one k-step may lose, relative to the magnitudes summed so far: k products, the sum and the result."""
+    return (k + 2) * ULP32
 
 
 def references(request: Request, values: Mapping[str, Values]) -> dict[str, Reference]:
@@ -45,10 +49,11 @@ def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
     if request.b_order == "nk":
         b64 = b64.swapaxes(-1, -2)
     value = a64 @ b64
-    steps = -(-a.shape[-1] // request.tiling.unit.shape[2])
+    unit_k = request.tiling.unit.shape[2]
+    steps = -(-a.shape[-1] // unit_k)
     magnitude = np.abs(a64) @ np.abs(b64)
     whole = all(not np.any(np.asarray(x, np.float64) % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 2.0**24
-    bound = np.zeros_like(value) if whole else steps * STEP * magnitude
+    bound = np.zeros_like(value) if whole else steps * step_loss(unit_k) * magnitude
     if request.c_dtype != "float32":
         bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     return Reference(value, bound)
@@ -78,13 +83,15 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
 
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     # A score is off by its truncations and by what the log2 domain rounds: three operations on magnitudes of its size.
-    per_row = (steps * STEP * magnitude + 8 * U32 * (finite + np.abs(top) + 1)).max(-1, keepdims=True, initial=0.0)
+    per_row = (steps * step_loss(unit_k) * magnitude + 8 * U32 * (finite + np.abs(top) + 1)).max(
+        -1, keepdims=True, initial=0.0
+    )
     off = np.expm1(2 * per_row)  # of every weight, relative, against numerator and sum
     spread = weights @ np.abs(v64) / safe
     key_steps = -(-k.shape[2] // request.block_n) * request.block_n // unit_k
-    bound = spread * (off + U16 * (1 + off) + key_steps * (STEP + 8 * U32)) + SUBNORMAL16 * np.abs(v64).sum(
-        -2, keepdims=True
-    )
+    bound = spread * (off + U16 * (1 + off) + key_steps * (step_loss(unit_k) + 8 * U32)) + SUBNORMAL16 * np.abs(
+        v64
+    ).sum(-2, keepdims=True)
     bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     lse_bound = (off[..., 0] + key_steps * 8 * U32) + 8 * U32 * (np.abs(np.where(np.isfinite(lse), lse, 0.0)) + 1)
     return {"out": Reference(value, bound), "lse": Reference(lse, lse_bound)}

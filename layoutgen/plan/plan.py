@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from layoutgen.algebra import Access, LinearLayout
 from layoutgen.atoms import DTYPE_BYTES
 from layoutgen.errors import LayoutgenError
-from layoutgen.proofs import Verdict
+from layoutgen.proofs import Verdict, require
 
 if TYPE_CHECKING:
     import networkx
@@ -23,6 +23,8 @@ MOVES = {
     "store": ("register", "global"),
 }
 """Kind of move -> the spaces it leads from and to."""
+COPIES = ("load", "stage", "store")
+"""Kinds that move a whole tile as it is; a store may convert."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Move:
-    """One edge: what is moved from where to where, how often per loop iteration, and what one warp pays each time."""
+    """One edge: what is moved from where to where, and what one warp pays each time.
+
+    `times` is how often per iteration of the loop; 0 is for what happens once, before or after it.
+    """
 
     source: str
     target: str
@@ -67,10 +72,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a kernel does to its tiles, with the obligations it rests on already discharged.
+    """What a kernel does to its tiles, and the obligations it rests on.
 
-    The graph is checked when the plan is made: every move joins tiles that exist, in the spaces that its kind
-    demands, and every tile of the block is produced before it is used.
+    Checked when the plan is made: every obligation holds (RefutedError otherwise), every move joins tiles that exist,
+    in the spaces that its kind demands, what is copied keeps its size and dtype, and every tile of the block comes
+    from global memory, through moves that form no cycle.
     """
 
     name: str
@@ -79,6 +85,7 @@ class Plan:
     proofs: tuple[Verdict, ...]
 
     def __post_init__(self) -> None:
+        require(self.proofs)
         spaces = {tile.name: tile.space for tile in self.tiles}
         if len(spaces) != len(self.tiles):
             raise LayoutgenError(f"plan {self.name}: two tiles have the same name")
@@ -91,10 +98,29 @@ class Plan:
                     f"plan {self.name}: {move.kind} leads from {MOVES[move.kind][0]} to {MOVES[move.kind][1]}, "
                     f"not from {spaces[move.source]} {move.source} to {spaces[move.target]} {move.target}"
                 )
-        reached = {move.target for move in self.moves}
-        for tile in self.tiles:
-            if tile.space != "global" and tile.name not in reached:
-                raise LayoutgenError(f"plan {self.name}: nothing produces tile {tile.name}")
+            source, target = self.tile(move.source), self.tile(move.target)
+            if move.kind in COPIES and (
+                source.size != target.size or (move.kind != "store" and source.dtype != target.dtype)
+            ):
+                raise LayoutgenError(
+                    f"plan {self.name}: {move.kind} {source.name} -> {target.name}: {source.size} x {source.dtype} "
+                    f"do not fill {target.size} x {target.dtype}"
+                )
+        self._check_order()
+
+    def _check_order(self) -> None:
+        """Raise unless every tile outside global memory can be produced from tiles that were produced before it."""
+        produced = {tile.name for tile in self.tiles if tile.space == "global"}
+        waiting = [tile.name for tile in self.tiles if tile.space != "global"]
+        sources: dict[str, set[str]] = {}
+        for move in self.moves:
+            sources.setdefault(move.target, set()).add(move.source)
+        while waiting:
+            ready = [name for name in waiting if name in sources and sources[name] <= produced]
+            if not ready:
+                raise LayoutgenError(f"plan {self.name}: nothing produces tile {waiting[0]} before it is used")
+            produced.update(ready)
+            waiting = [name for name in waiting if name not in produced]
 
     def tile(self, name: str) -> Tile:
         for tile in self.tiles:
@@ -141,7 +167,8 @@ class Plan:
             cost = ""
             if move.access is not None:
                 cost = f", {move.access.wavefronts} wavefronts each ({move.access.minimum} at least)"
-            lines.append(f"  {move.kind:<8} {move.source} -> {move.target}, {move.times}x{cost}")
+            times = f"{move.times}x" if move.times else "once"
+            lines.append(f"  {move.kind:<8} {move.source} -> {move.target}, {times}{cost}")
         return "\n".join(lines)
 
 

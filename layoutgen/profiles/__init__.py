@@ -1,5 +1,6 @@
 """Hardware profiles (YAML) and the choice of the matrix unit."""
 
+from layoutgen.profiles.feasibility import check_feasible
 from layoutgen.profiles.profile import (
     DEFAULT,
     FlashTile,
@@ -7,7 +8,6 @@ from layoutgen.profiles.profile import (
     MatmulTile,
     MatrixUnit,
     Profile,
-    check_limits,
     load_profile,
     matrix_unit,
     matrix_unit_flash_tile,
@@ -21,7 +21,7 @@ __all__ = [
     "MatmulTile",
     "MatrixUnit",
     "Profile",
-    "check_limits",
+    "check_feasible",
     "load_profile",
     "matrix_unit",
     "matrix_unit_flash_tile",

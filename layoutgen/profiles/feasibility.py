@@ -11,6 +11,7 @@ from itertools import product
 from math import log2, prod
 from typing import Any
 
+from layoutgen.atoms import CATALOGUE
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
 from layoutgen.profiles.profile import Limits, Profile
@@ -131,10 +132,17 @@ def _lattice(wanted: dict[str, int]) -> Iterator[dict[str, int]]:
 
 
 def check_feasible(request: Request, profile: Profile) -> None:
-    """Refuse a request that no block of the card can hold.
+    """Refuse a request whose instruction the card has not, or that no block of it can hold.
 
     Raises LayoutgenError with the numbers and the nearest request that it can hold.
     """
+    atom = next(iter(request.tilings.values())).atom
+    if profile.arch not in atom.native:
+        native = [known.alias for known in CATALOGUE if profile.arch in known.native]
+        raise LayoutgenError(
+            f"{request.family}: {profile.name} ({profile.arch}) has no {atom.alias}, which is native on "
+            f"{', '.join(atom.native)}; it has {', '.join(native) or 'no matrix instruction'}"
+        )
     found = feasibility(request, profile.limits)
     if found.feasible:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.profiles.profile import FOLDER, profile_names
+from layoutgen.profiles.profile import DEFAULT, FOLDER, profile_names
 
 CYCLES = ("tensor", "half", "fma", "fma_wide", "alu", "xu", "uniform")
 LATENCIES = ("tensor", "xu", "shared", "shuffle", "global", "local", "special", "uniform", "barrier", "read")
@@ -52,7 +52,7 @@ def load_model(profile: str) -> Model:
         raise LayoutgenError(f"profile {profile}: unknown; known are {', '.join(profile_names())}")
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(data, Mapping) or "model" not in data:
-        raise LayoutgenError(f"profile {profile}: has no model of throughput; volta has one")
+        raise LayoutgenError(f"profile {profile}: has no model section; add one, as {DEFAULT} has it")
     return parse_model(data["model"], profile)
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from layoutgen.atoms import Atom, atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import Request
 from layoutgen.kernels.request import parse_warps
 
 FOLDER = Path(__file__).parent
-DEFAULT = "volta"
-"""The profile of requests that name none: the card this library was begun for."""
+DEFAULT = (FOLDER / "default.txt").read_text(encoding="utf-8").strip()
+"""The profile of requests that name none. A file names it: no code names a card."""
 
 
 @dataclass(frozen=True)
@@ -166,25 +165,3 @@ def matrix_unit_flash_tile(profile: str | Profile, head_dim: int) -> FlashTile |
     if unit is None:
         return None
     return next((tile for tile in unit.flash if head_dim <= tile.head_dim_le), None)
-
-
-def check_limits(request: Request, profile: Profile) -> None:
-    """Refuse a request that no block of the card can hold. Raises LayoutgenError with the numbers."""
-    limits = profile.limits
-    if request.num_warps > limits.warps_per_block:
-        raise LayoutgenError(
-            f"{request.family}: {request.num_warps} warps; a block on {profile.name} has at most "
-            f"{limits.warps_per_block}: the nearest legal request has {limits.warps_per_block}"
-        )
-    plan = request.plan
-    if plan.shared_bytes > limits.shared_bytes_per_block:
-        parts = " + ".join(f"{tile.name} {tile.bytes}" for tile in plan.tiles if tile.space == "shared")
-        raise LayoutgenError(
-            f"{request.family}: needs {plan.shared_bytes} bytes of shared memory ({parts}); a block on {profile.name} "
-            f"has {limits.shared_bytes_per_block}: halve the block sizes"
-        )
-    if plan.accumulator_registers >= limits.registers_per_thread:
-        raise LayoutgenError(
-            f"{request.family}: the accumulators alone take {plan.accumulator_registers} registers a thread; "
-            f"{profile.name} has {limits.registers_per_thread}: halve a block size or use twice the warps"
-        )

@@ -14,7 +14,7 @@ from layoutgen.toolchain.elf import sections
 
 @dataclass(frozen=True)
 class Resources:
-    """What `ptxas -v` reports for one kernel: registers a thread, bytes spilled, bytes of static shared memory."""
+    """What `ptxas -v` reports for one kernel: registers a thread, and bytes spilled by stores and loads."""
 
     registers: int
     spill_stores: int

@@ -4,8 +4,26 @@ import os
 
 import pytest
 
-from layoutgen.emission import check_writable, write_atomically
+import layoutgen as lg
+from layoutgen.emission import check_writable, file_name, write_atomically
 from layoutgen.errors import LayoutgenError
+
+
+def test_different_requests_have_different_names():
+    kernels = [
+        lg.attention(head_dim=96),
+        lg.attention(head_dim=96, bias=True),
+        lg.attention(head_dim=96, split=(64, 64)),
+        lg.attention(head_dim=96, arrangement="m2,n2"),
+        lg.attention(head_dim=96, block_n=64),
+        lg.matmul(),
+        lg.matmul(warps="4x1"),
+        lg.matmul(b_order="nk"),
+        lg.matmul(out_dtype="float32"),
+        lg.matmul(arrangement="m2,n2"),
+    ]
+    names = [file_name(kernel.request) for kernel in kernels]
+    assert len(set(names)) == len(names), names
 
 
 def test_writes_and_replaces(tmp_path):

@@ -9,8 +9,7 @@ import pytest
 
 import layoutgen as lg
 from layoutgen import atoms
-from layoutgen.emission import command, drift, file_name, render
-from layoutgen.emission import render as _render
+from layoutgen.emission import command, describe, drift, environment, file_name, render
 from layoutgen.errors import RefutedError
 from layoutgen.proofs import Obligation, Refutation
 
@@ -50,7 +49,7 @@ def test_what_is_emitted_parses_and_says_where_it_comes_from(kernel):
     header = ast.get_docstring(tree)
     assert command(kernel.request) in header
     assert lg.__version__ in header
-    assert _render.__globals__["template_hash"](f"{kernel.request.family}.py.jinja") in header
+    assert describe(kernel.request)["template_hash"] in header
     assert max(map(len, source.splitlines())) <= 120
     assert source == render(kernel.request), "rendering is a function of the request"
 
@@ -77,7 +76,7 @@ def test_nothing_is_emitted_when_an_obligation_fails(monkeypatch):
 
 def test_templates_may_not_use_what_they_were_not_given():
     with pytest.raises(jinja2.UndefinedError):
-        _render.__globals__["_environment"]().from_string("{{ nothing }}").render()
+        environment().from_string("{{ nothing }}").render()
 
 
 def test_another_atom_table_emits_other_layouts(monkeypatch):

@@ -57,12 +57,18 @@ def test_refused(fields, message):
     ("fields", "message"),
     [
         ({"head_dim": 96, "warps": "2x2"}, "warps 2x2: attention has one warp per row of units; 64 rows take 4x1"),
-        ({"head_dim": 256, "block_m": 128, "block_n": 128}, "bytes of shared memory .* a block on volta has 98304"),
-        ({"head_dim": 64, "block_m": 1024}, "64 warps; a block on volta has at most 32"),
+        (
+            {"head_dim": 256, "block_m": 128, "block_n": 128},
+            "bytes of shared memory a block: 229376 .* > 98304; the nearest request that can: block_m",
+        ),
+        ({"head_dim": 64, "block_m": 1024}, "warps a block: 64 .64x1. > 32"),
         (
             {"head_dim": 256, "block_m": 32, "block_n": 16, "arrangement": "m3,m4"},
-            "the accumulators alone take 272 registers",
+            "registers a thread: 288 .272 of accumulators",
         ),
+        ({"head_dim": 64, "atom": "m16n8k8"}, "volta .sm_70. has no m16n8k8, which is native on sm_75"),
+        ({"head_dim": 64, "block_m": 0}, "block_m = 0: must be a power of two"),
+        ({"head_dim": 64, "block_n": 0}, "block_n = 0: must be a power of two"),
         ({"head_dim": 64, "profile": "pascal"}, "profile pascal: has no matrix unit"),
         ({"head_dim": 64, "profile": "nocard"}, "profile nocard: unknown; known are"),
     ],

@@ -21,11 +21,12 @@ def test_the_tile_comes_from_the_profile():
         ({"block_m": 16}, "block_m = 16: must be a power of two and at least 32 .2 warps of units of 16."),
         ({"warps": "3x1"}, "warps along block_m: 3 is not a power of two; the nearest below is 2"),
         ({"warps": "4"}, "warps '4': must be written WMxWN, for example 4x1"),
-        ({"warps": "8x8"}, "64 warps; a block on volta has at most 32"),
+        ({"warps": "8x8"}, "warps a block: 64 .8x8. > 32"),
         ({"b_order": "mn"}, "b_order 'mn': must be one of kn, nk"),
         ({"out_dtype": "float64"}, "out_dtype 'float64': must be one of float16, float32"),
-        ({"block_m": 512, "block_n": 512, "warps": "2x2"}, "the accumulators alone take 2048 registers"),
-        ({"block_m": 1024, "block_k": 64}, "bytes of shared memory"),
+        ({"block_m": 512, "block_n": 512, "warps": "2x2"}, "registers a thread: 2064 .2048 of accumulators"),
+        ({"block_m": 1024, "block_k": 64}, "bytes of shared memory a block: 147456"),
+        ({"block_k": 0}, "block_k = 0"),
     ],
 )  # fmt: skip
 def test_refused(fields, message):

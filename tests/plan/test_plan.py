@@ -3,8 +3,9 @@
 import pytest
 
 import layoutgen as lg
-from layoutgen.errors import LayoutgenError
+from layoutgen.errors import LayoutgenError, RefutedError
 from layoutgen.plan import Move, Plan, Tile
+from layoutgen.proofs import Obligation, Refutation
 
 GLOBAL = Tile("a", "global", (16, 4), "float16")
 LOADED = Tile("a_loaded", "register", (16, 4), "float16")
@@ -29,11 +30,28 @@ def test_a_chain_of_moves():
         ([GLOBAL], [Move("a", "b", "load")], "no tile b"),
         ([GLOBAL, SHARED], [Move("a", "a_shared", "load")], "load leads from global to register"),
         ([GLOBAL, LOADED], [], "nothing produces tile a_loaded"),
+        (
+            [GLOBAL, LOADED, SHARED],
+            [
+                Move("a", "a_loaded", "load"),
+                Move("a_shared", "a_loaded", "fetch"),
+                Move("a_loaded", "a_shared", "stage"),
+            ],
+            "nothing produces tile a_loaded before it is used",
+        ),
+        ([GLOBAL, Tile("x", "register", (16, 8), "float16")], [Move("a", "x", "load")], "64 x float16 do not fill 128"),
+        ([GLOBAL, Tile("x", "register", (16, 4), "float32")], [Move("a", "x", "load")], "do not fill 64 x float32"),
     ],
 )
 def test_edges_that_do_not_fit(tiles, moves, message):
     with pytest.raises(LayoutgenError, match=message):
         plan(tiles, moves)
+
+
+def test_a_refuted_obligation_ends_the_plan():
+    refuted = Refutation(Obligation("accumulator", 1, "is a bijection"), "rank", "register2", "register 4 holds (0, 0)")
+    with pytest.raises(RefutedError, match="refuted at basis register2"):
+        Plan("test", (GLOBAL,), (), (refuted,))
 
 
 def test_unknown_tile():

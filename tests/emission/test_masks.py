@@ -1,0 +1,126 @@
+"""Claim 6 of emitted files: proved as emitted, refuted for every edited constant and bound."""
+
+import re
+
+import pytest
+
+from layoutgen.emission import render
+from layoutgen.emission.masks import prove_masks
+from layoutgen.emission.polynomial import Polynomial
+from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+
+MATMUL = MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2))
+ATTENTION = AttentionRequest(head_dim=72, atom="m8n8k4", block_m=64, block_n=32, bias=True)
+REQUESTS: list[Request] = [
+    MATMUL,
+    MatmulRequest(atom="m8n8k4", block_m=128, block_n=64, block_k=16, warps=(4, 1), b_order="nk"),
+    ATTENTION,
+    *(AttentionRequest(head_dim=d, atom="m8n8k4", block_m=64, block_n=32) for d in (16, 40, 80, 96, 128, 250)),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: f"{r.family}{getattr(r, 'head_dim', '')}")
+def test_what_is_emitted_is_proved(request_: Request) -> None:
+    verdicts = prove_masks(render(request_), request_)
+    assert all(verdict.holds for verdict in verdicts), [str(v) for v in verdicts if not v.holds]
+    assert {verdict.obligation.claim for verdict in verdicts} == {6}
+    assert len(verdicts) == {"matmul": 3, "attention": 5}[request_.family] + getattr(request_, "bias", False)
+
+
+def refuted(request: Request, old: str, new: str, count: int = 1) -> list[str]:
+    """Edit the file and return what the refutations say."""
+    source = render(request)
+    assert old in source, f"{old} is not in the file"
+    edited = source.replace(old, new, count)
+    return [f"{v.basis}: {v.witness}" for v in prove_masks(edited, request) if not v.holds]
+
+
+MATMUL_EDITS = [
+    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 32", "with m = 128, 96 is missed"),
+    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 128", "with m = 65, 64 is missed"),
+    ("gl.program_id(1)", "gl.program_id(0)", "does not follow from n"),
+    ("range(0, k, 32)", "range(0, k, 64)", "with k = 33, 32 is missed"),
+    ("range(0, k, 32)", "range(32, k, 32)", "cannot be followed"),
+    ("range(0, k, 32)", "range(0, k - 31, 32)", "cannot be followed"),
+    ("-(-m // 64)", "m // 64", "cannot be followed"),
+    ("-(-m // 64)", "-(-m // 128)", "with m = 128, 64 is missed"),
+    ("-(-m // 64), -(-n // 64)", "-(-n // 64), -(-m // 64)", "does not follow from m"),
+    ("mask=(a_row < m) & ", "mask=", "with m = 1, 1 lies outside and is touched"),
+    ("a_row < m", "a_row <= m", "no bound of a"),
+    ("a_row < m", "a_row < n", "no bound of a"),
+    ("first_k + a_k < k", "a_k < k", "no bound of a"),
+    ("(row < m) & (column < n)", "(row < m)", "with n = 1, 1 lies outside and is touched"),
+    ("a_row * stride_am", "a_row * stride_ak", "with m = 1, 0 is missed|no tiles|cannot|no bound"),
+    ("m, k = a.shape[-2:]", "k, m = a.shape[-2:]", "k is read from the dim of a that has m"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), MATMUL_EDITS)
+def test_every_edit_of_matmul_is_refuted(old: str, new: str, message: str) -> None:
+    found = refuted(MATMUL, old, new)
+    assert found
+    assert re.search(message, "\n".join(found)), found
+
+
+ATTENTION_EDITS = [
+    (
+        "first_query = gl.program_id(0) * 64",
+        "first_query = gl.program_id(0) * 32",
+        "with t_q = 128, 96 is missed|no bound",
+    ),
+    ("queries = t_q - first_query", "queries = t_q", "no bound of q"),
+    ("keys = t_k - first_key", "keys = t_k - first_key + 1", "no bound of k"),
+    ("range(0, t_k, 32)", "range(0, t_k, 64)", "with t_k = 33, 32 is missed"),
+    ("range(0, t_k, 32)", "range(0, t_q, 32)", "does not follow from t_k"),
+    ("column < 72", "column < 80", "no bound of q"),
+    ("column < 72", "column < 64", "no bound of q"),
+    ("inside = row < rows", "inside = row <= rows", "no bound of q"),
+    ("gl.program_id(1) // group", "gl.program_id(1)", "does not follow from kv_heads"),
+    ("heads % kv_heads", "heads < kv_heads", "cannot be followed"),
+    ("visible & (row[:, None] < queries)", "visible", "with t_q = 1, 1 lies outside and is touched"),
+    ("stride_kt, stride_kd, keys, 32, 0, 64", "stride_kt, stride_kd, keys, 32, 0, 32", "32 is missed|64"),
+    ("mask=row < queries", "mask=row < t_q", "no bound of lse"),
+    ("(-(-t_q // 64), heads, batch)", "(-(-t_q // 64), batch, heads)", "does not follow from batch"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), ATTENTION_EDITS)
+def test_every_edit_of_attention_is_refuted(old: str, new: str, message: str) -> None:
+    found = refuted(ATTENTION, old, new)
+    assert found
+    assert re.search(message, "\n".join(found)), found
+
+
+def test_a_load_that_is_gone_is_missed() -> None:
+    source = render(MATMUL)
+    edited = re.sub(r"gl\.store\(c, [^\n]*", "pass", source)
+    found = [str(v) for v in prove_masks(edited, MATMUL) if not v.holds]
+    assert len(found) == 1
+    assert "at basis c: no load or store of it is found" in found[0]
+
+
+def test_an_opaque_address_is_reported() -> None:
+    found = refuted(MATMUL, "gl.load(a + offset * stride_ak", "gl.load(unknown(a)")
+    assert any("the address of this load cannot be followed" in text for text in found)
+    assert refuted(MATMUL, "def matmul_kernel(", "def other_kernel(") == ["the file: has no function matmul_kernel"]
+
+
+def test_what_a_loop_carries_is_not_taken_for_granted() -> None:
+    """A pointer that the body moves has another value in each iteration."""
+    found = refuted(MATMUL, "offset = first_k.to(gl.int64)", "offset = first_k.to(gl.int64); a += stride_am")
+    assert any("cannot be followed" in text for text in found)
+
+
+# ---- polynomials
+
+
+def test_polynomials_add_and_multiply() -> None:
+    x, y, two = Polynomial.symbol("x"), Polynomial.symbol("y"), Polynomial.constant(2)
+    assert (x + y) * (x - y) == x * x - y * y
+    assert (x + two) * two == x + x + two + two
+    assert (x - x) == Polynomial.constant(0)
+    assert (x - x).value == 0
+    assert (x + two).value is None
+    assert (x * y * two + y).by("y") == two * x + Polynomial.constant(1)
+    assert str(x * y * two + two) == "2 + 2 x y"
+    assert str(x - x) == "0"
