@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import integers, json_option, print_json
+from layoutgen.cli.options import integers, json_option, print_json, profile_option
 
 if TYPE_CHECKING:
     from layoutgen.tuning.search import Outcome
@@ -30,7 +30,7 @@ FIXED = {
 @click.option("--b-order", help="matmul: kn or nk.")
 @click.option("--out-dtype", help="matmul: dtype of C.")
 @click.option("--arrangement", help="Places of the free lane bits.  [default: searched]")
-@click.option("--profile", default="volta", show_default=True, help="Hardware profile: a name or a .yml file.")
+@profile_option
 @click.option("--clock", type=click.IntRange(min=1), default=None, help="Clock in MHz.  [default: the profile's]")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Candidates to try at most.")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Winners to keep.")
@@ -44,7 +44,7 @@ def tune(
     context: click.Context,
     /,
     family: str,
-    profile: str,
+    profile: str | None,
     clock: int | None,
     limit: int,
     top: int,
@@ -64,7 +64,7 @@ def tune(
     from layoutgen.emission import check_writable, write_atomically
     from layoutgen.errors import LayoutgenError
     from layoutgen.kernels.request import parse_warps
-    from layoutgen.profiles import load_profile
+    from layoutgen.profiles import DEFAULT, load_profile
     from layoutgen.tuning.cache import Cache, default_folder
     from layoutgen.tuning.candidates import candidates
     from layoutgen.tuning.fragment import tuned_profile
@@ -82,6 +82,7 @@ def tune(
         if not output.endswith((".yml", ".yaml")):
             raise LayoutgenError(f"tune -o {output}: a profile's name ends in .yml")
         check_writable(Path(output))
+    profile = profile or DEFAULT
     card = load_profile(profile)
     mhz = clock or card.clocks_mhz.get("reference") or card.clocks_mhz["boost"]
     found, refused = candidates(family, profile, fixed, mhz)

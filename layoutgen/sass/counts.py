@@ -1,7 +1,8 @@
 """Exact shared-memory wavefronts of a loop, counted while the kernel's PTX is executed on the CPU.
 
-One block is executed with two and with three full tiles along the loop; the difference per source line is what one tile
-costs. The lines of the machine code then say which LDS or STS has which wavefronts.
+One block is executed with two and with four full tiles along the loop; half the difference per source line is what one
+tile costs, also where an iteration does two. The lines of the machine code then say which LDS or STS has which
+wavefronts.
 """
 
 from __future__ import annotations
@@ -24,11 +25,19 @@ Place = tuple[str, int]
 """File name and line."""
 
 
+FEW, MANY = 2, 4
+"""Tiles of the two executions that are compared."""
+
+
 @dataclass(frozen=True)
 class TileCounts:
-    """What one warp does per tile along the loop, on average over the block's warps: wavefronts by line, and mma."""
+    """What one warp does per tile along the loop, on average over the block's warps.
+
+    `wavefronts` and the `least` that the same accesses could take, by line; `mma` in all.
+    """
 
     wavefronts: Mapping[Place, Fraction]
+    least: Mapping[Place, Fraction]
     mma: Fraction
 
 
@@ -41,7 +50,7 @@ def tile_shape(request: Request, tiles: int) -> tuple[int, ...]:
 
 def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
     """Execute the kernel's PTX and return what one tile costs."""
-    from layoutgen.cpu import LaunchReport, Tensor, launch, parse_ptx
+    from layoutgen.cpu import LaunchReport, LineCount, Tensor, launch, parse_ptx
 
     module, program, names = file.load(), parse_ptx(compiled.ptx), list(file.data["SIGNATURE"])
 
@@ -66,14 +75,16 @@ def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
             expect_all_written=False,
         )
 
-    few, many = run(2), run(3)
-    warps = compiled.num_warps
-    wavefronts = {}
+    few, many = run(FEW), run(MANY)
+    shares = compiled.num_warps * (MANY - FEW)
+    wavefronts, least = {}, {}
     for source, cost in many.lines.items():
-        more = cost.wavefronts - (few.lines[source].wavefronts if source in few.lines else 0)
-        if more:
-            wavefronts[source.file.rsplit("/", 1)[-1], source.line] = Fraction(more, warps)
-    return TileCounts(wavefronts, Fraction(many.total.mma - few.total.mma, warps))
+        before = few.lines.get(source, LineCount())
+        if cost.wavefronts != before.wavefronts:
+            place = source.file.rsplit("/", 1)[-1], source.line
+            wavefronts[place] = Fraction(cost.wavefronts - before.wavefronts, shares)
+            least[place] = Fraction(cost.wavefronts_minimum - before.wavefronts_minimum, shares)
+    return TileCounts(wavefronts, least, Fraction(many.total.mma - few.total.mma, shares))
 
 
 def loop_mma(loop: Loop) -> int:
@@ -85,7 +96,8 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
     """Return address -> wavefronts for every LDS and STS of the loop's body.
 
     A loop that was unrolled goes through several tiles at once: the mma say how many. Accesses of one line share its
-    wavefronts by their width. Raises LayoutgenError when the counted lines and those of the code do not agree.
+    wavefronts by their width; where the assembler moved some of a line's accesses out of the loop, those that are left
+    have their part. Raises LayoutgenError for an access on a line that was not counted.
     """
     if not counts.mma:
         raise LayoutgenError("counts: the executed kernel did no mma per tile; the loop's tiles cannot be told")
@@ -97,14 +109,13 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
                 raise LayoutgenError(f"counts: {instruction.text} at {instruction.address:#x} has no source line")
             line = instruction.source.own
             accesses[line.file.rsplit("/", 1)[-1], line.line].append(instruction)
-    if set(accesses) != set(counts.wavefronts):
-        odd = sorted(set(accesses) ^ set(counts.wavefronts))
-        raise LayoutgenError(
-            f"counts: shared accesses of line {odd[0][1]} are in the loop or in the execution, not both"
-        )
+    if odd := sorted(set(accesses) - set(counts.wavefronts)):
+        raise LayoutgenError(f"counts: the loop has shared accesses of line {odd[0][1]}, but none were executed there")
     result = {}
     for place, instructions in accesses.items():
         words = sum(width_words(instruction) for instruction in instructions)
+        there = min(Fraction(1), words / (counts.least[place] * tiles))
         for instruction in instructions:
-            result[instruction.address] = counts.wavefronts[place] * tiles * width_words(instruction) / words
+            share = there * width_words(instruction) / words
+            result[instruction.address] = counts.wavefronts[place] * tiles * share
     return result

@@ -219,8 +219,8 @@ the kernels inspected here are this library's own, compiled by Triton {triton}.
 
 1. The machine code is decoded with its control codes: stall counts, the six barriers, wait masks. The main loop is
    the innermost loop with the most HMMA.
-2. Shared-memory wavefronts of each LDS and STS are exact: the kernel's PTX is executed on the CPU for two and for three
-   tiles, and the difference per source line is what one tile costs.
+2. Shared-memory wavefronts of each LDS and STS are exact: the kernel's PTX is executed on the CPU for two and for four
+   tiles, and half the difference per source line is what one tile costs.
 3. Occupancy follows from registers, shared memory and warps; the bound is the busiest port with all resident warps.
 4. The loop is simulated on one SM: four sub-cores, each issuing at most one instruction a clock; tensor, FMA, ALU and
    XU ports of their own; one queue for shared, global and local accesses and shuffles that all four share; barriers of

@@ -10,7 +10,7 @@ from typing import Any
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request, covering_split
-from layoutgen.profiles import Profile, load_profile
+from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
 from layoutgen.profiles.model import load_model
 
@@ -90,7 +90,9 @@ def candidates(
     """
     card = load_profile(profile)
     if card.unit is None:
-        raise LayoutgenError(f"tune: profile {profile} has no matrix unit; name one that has one, for example volta")
+        raise LayoutgenError(
+            f"tune: profile {profile} has no matrix unit; name one that has one, for example {DEFAULT}"
+        )
     found, refused = {}, []
     for options in _combinations(family, card.unit.atom, fixed):
         try:

@@ -69,13 +69,24 @@ def test_an_unrolled_loop_counts_its_tiles(compiled, inspected):
     loop = inspected("matmul_64x64x32").loop
     counts = count_tiles(file, found)
     once = wavefronts_of(loop, counts)
-    twice = wavefronts_of(loop, replace(counts, mma=counts.mma / 2))
-    assert {address: 2 * waves for address, waves in once.items()} == twice
+    far = 0x100000
+    copy = tuple(replace(i, address=i.address + far) for i in loop.body)
+    twice = wavefronts_of(replace(loop, body=loop.body + copy), counts)
+    assert twice == once | {address + far: waves for address, waves in once.items()}
+
+
+def test_accesses_that_were_moved_out_of_the_loop_take_their_part_along(compiled, inspected):
+    counts, loop = count_tiles(*compiled("matmul_64x64x32")), inspected("matmul_64x64x32").loop
+    everything = wavefronts_of(loop, counts)
+    loads = [i for i in loop.body if i.opcode == "LDS"]
+    gone = {i.address for i in loads[::2]}
+    left = wavefronts_of(replace(loop, body=tuple(i for i in loop.body if i.address not in gone)), counts)
+    assert left == {address: waves for address, waves in everything.items() if address not in gone}
 
 
 def test_counts_of_another_kernel_are_refused(compiled, inspected):
     counts = count_tiles(*compiled("matmul_64x64x32"))
-    with pytest.raises(LayoutgenError, match="not both"):
+    with pytest.raises(LayoutgenError, match="none were executed there"):
         wavefronts_of(inspected("attention_d64_64x32").loop, counts)
     with pytest.raises(LayoutgenError, match="no mma per tile"):
         wavefronts_of(inspected("matmul_64x64x32").loop, replace(counts, mma=Fraction(0)))
@@ -161,7 +172,7 @@ def test_models_are_checked_when_they_are_read():
     ):
         with pytest.raises(LayoutgenError, match=words):
             parse_model({**good, **change}, "mine")
-    with pytest.raises(LayoutgenError, match="has no model"):
+    with pytest.raises(LayoutgenError, match="has no model section"):
         load_model("pascal")
 
 
