@@ -63,5 +63,5 @@ def _report(verdicts: Sequence[Verdict], edited: bool, as_json: bool) -> None:
     click.echo(f"{len(verdicts) - refuted} of {len(verdicts)} obligations proved")
     if edited:
         click.echo(
-            "note: the file is not what its request emits; only its layouts were proved, not the code around them"
+            "note: the file is not what its request emits; its layouts, moves and masks were proved, not its arithmetic"
         )

@@ -80,7 +80,7 @@ def _layout(operand: str, block_k: int | None, **options: Any) -> LinearLayout:
     if options["block_m"] is None or options["block_n"] is None:
         found = atom(options["atom"]) if options["atom"] else unit_of(options["profile"] or DEFAULT).atom
         unit = arrange(found, options["arrangement"], partial_sums=True)
-        rows, columns = parse_warps(options["warps"])
+        rows, columns = parse_warps(options["warps"] or "1x1")
         options["block_m"] = options["block_m"] or unit.shape[0] * rows
         options["block_n"] = options["block_n"] or unit.shape[1] * columns
     tiling = derive_tiling(**options)

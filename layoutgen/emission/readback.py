@@ -9,6 +9,9 @@ from typing import TypeVar
 
 from layoutgen.algebra import Blocked, LinearLayout
 from layoutgen.emission.context import context
+from layoutgen.emission.masks import prove_masks
+from layoutgen.emission.moves import prove_moves
+from layoutgen.emission.render import render
 from layoutgen.emission.views import FIELDS, LayoutView
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
@@ -44,7 +47,7 @@ def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
 
 
 def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ...]:
-    """Discharge every obligation of a request for the literals that a file really has.
+    """Discharge every obligation of a request for the literals, the moves and the masks that a file really has.
 
     Raises LayoutgenError when a layout that the kernel needs is missing or has another shape.
     """
@@ -79,7 +82,7 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     if isinstance(request, AttentionRequest):
         scores = linear(values["scores"].matrix)
         verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))
-    return tuple(verdicts)
+    return (*verdicts, prove_moves(source, render(request)), *prove_masks(source, request))
 
 
 T = TypeVar("T")

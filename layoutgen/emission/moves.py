@@ -1,0 +1,68 @@
+"""Claim 5 for the code of an emitted file: it cuts, orders and slices tiles as the proved stagings do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
+
+MOVES = (
+    "reshape",
+    "permute",
+    "allocate_shared_memory",
+    "store",
+    "slice",
+    "load",
+    "static_range",
+    "zeros",
+    "convert_layout",
+)
+"""Calls that say where a tile goes. gl.load and gl.store, to global memory, are a matter of their masks."""
+
+
+@dataclass(frozen=True)
+class Move:
+    function: str
+    line: int
+    text: str
+
+
+def moves(source: str) -> Iterator[Move]:
+    """Yield the moves of a file's functions, in the order of the text, with their arguments."""
+    for function in ast.parse(source).body:
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _is_move(node)]
+        for call in sorted(calls, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)):
+            arguments = [ast.unparse(argument) for argument in (*call.args, *call.keywords)]
+            yield Move(function.name, call.lineno, f"{_name(call)}({', '.join(arguments)})")
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_move(call: ast.Call) -> bool:
+    if _name(call) not in MOVES or not isinstance(call.func, ast.Attribute):
+        return False
+    of_gl = isinstance(call.func.value, ast.Name) and call.func.value.id == "gl"
+    return not (of_gl and _name(call) in ("load", "store"))
+
+
+def prove_moves(source: str, emitted: str) -> Verdict:
+    """Compare the moves of a file with those of what its request emits, which rest on the proved plan."""
+    obligation = Obligation(
+        "the code moves its tiles as planned", 5, "each reshape, permutation, slice and buffer is that of the plan"
+    )
+    have, want = list(moves(source)), list(moves(emitted))
+    for found, planned in zip(have, want, strict=False):
+        if (found.function, found.text) != (planned.function, planned.text):
+            witness = f"{found.function} has {found.text}; the plan has {planned.text}"
+            return Refutation(obligation, "exhaustive", f"line {found.line}", witness)
+    if len(have) != len(want):
+        longer, who = (have, "the file") if len(have) > len(want) else (want, "the plan")
+        extra = longer[min(len(have), len(want))]
+        return Refutation(obligation, "exhaustive", f"line {extra.line}", f"only {who} has {extra.text}")
+    return Certificate(obligation, "exhaustive", (f"{len(have)} moves compared",))

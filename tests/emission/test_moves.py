@@ -1,0 +1,56 @@
+"""The moves in the code: every literal of a reshape, permutation, slice or buffer counts."""
+
+import re
+
+import pytest
+
+from layoutgen.emission import render
+from layoutgen.emission.moves import moves, prove_moves
+from layoutgen.kernels import AttentionRequest, MatmulRequest
+
+REQUESTS = (
+    MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2)),
+    AttentionRequest(head_dim=40, atom="m8n8k4", block_m=64, block_n=32),
+)
+LITERAL = re.compile(r"\.(?:reshape|permute|slice)\((.*?\d)[\])]|static_range\((\d+)\)|float16, \[(\d+), \d+\]")
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r.family)
+def test_what_is_emitted_is_proved(request_: MatmulRequest | AttentionRequest) -> None:
+    source = render(request_)
+    verdict = prove_moves(source, source)
+    assert verdict.holds
+    assert verdict.obligation.claim == 5
+    assert len(list(moves(source))) > 20
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r.family)
+def test_every_number_in_a_move_counts(request_: MatmulRequest | AttentionRequest) -> None:
+    source = render(request_)
+    start = source.index("@gluon.jit")
+    stop = source.index("def launch_arguments")
+    edits = 0
+    for match in LITERAL.finditer(source, start, stop):
+        group = next(i for i in (1, 2, 3) if match.group(i))
+        last = list(re.finditer(r"\d+", source[match.start(group) : match.end(group)]))[-1]
+        at = match.start(group) + last.start()
+        end = match.start(group) + last.end()
+        edited = source[:at] + str(int(source[at:end]) * 2 + 1) + source[end:]
+        verdict = prove_moves(edited, source)
+        assert not verdict.holds, source[match.start() : match.end()]
+        edits += 1
+    assert edits > 15
+
+
+def test_the_witness_names_both_moves() -> None:
+    source = render(REQUESTS[0])
+    edited = source.replace("permute([1, 0, 2])", "permute([0, 1, 2])", 1)
+    verdict = prove_moves(edited, source)
+    assert "matmul_kernel has permute([0, 1, 2]); the plan has permute([1, 0, 2])" in str(verdict)
+
+
+def test_a_move_that_is_gone_or_new() -> None:
+    emitted = "def f(x):\n    return x.reshape([2, 2]).permute([1, 0])\n"
+    shorter = "def f(x):\n    return x.reshape([2, 2])\n"
+    assert "only the plan has permute([1, 0])" in str(prove_moves(shorter, emitted))
+    assert "only the file has permute([1, 0])" in str(prove_moves(emitted, shorter))
