@@ -29,6 +29,23 @@ from layoutgen.errors import CompilationError, LayoutgenError, RefutedError
 class Group(click.Group):
     """A group that turns errors raised on purpose into one line and an exit status."""
 
+    def main(self, args: Any = None, prog_name: Any = None, **extra: Any) -> Any:  # type: ignore[override]
+        """Run the command line and exit; a usage error costs one line as well."""
+        try:
+            status = super().main(args, prog_name, **(extra | {"standalone_mode": False}))
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            status = 2
+        except click.ClickException as error:
+            message = " ".join(error.format_message().split())
+            command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "layoutgen"
+            click.echo(f"layoutgen: {message} ({command} --help says more)", err=True)
+            status = 2
+        except click.Abort:
+            click.echo("layoutgen: interrupted", err=True)
+            status = 130
+        sys.exit(status if isinstance(status, int) else 0)
+
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)

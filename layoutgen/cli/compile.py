@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from layoutgen.cli.options import integers, json_option, print_json
+from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json
 
 
 @click.command(name="compile")
 @click.argument("file")
 @click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
-@click.option("--shape", default=None, help="Launch to specialise for: B,H,Hkv,Tq,Tk,D or Z,M,N,K.")
+@launch_options
 @click.option("--ptx", default=None, help="Keep the PTX in this file.")
 @click.option("--sass", default=None, help="Keep the disassembly in this file.")
 @click.option("--cubin", default=None, help="Keep the cubin in this file.")
 @json_option
 def compile_command(
-    file: str, arch: str, shape: str | None, ptx: str | None, sass: str | None, cubin: str | None, as_json: bool
+    file: str, arch: str, ptx: str | None, sass: str | None, cubin: str | None, as_json: bool, **launch: Any
 ) -> None:
     """Compile an emitted FILE for an architecture, without a GPU: registers, spills, shared memory, HMMA."""
     from layoutgen.emission import check_writable, write_atomically
@@ -29,10 +29,7 @@ def compile_command(
     for path in outputs.values():
         check_writable(path)
     kernel = read_kernel(file)
-    arrays = None
-    if shape is not None:
-        arrays = kernel.request.arrays(integers(shape, "shape"))
-    compiled = compile_kernel(kernel, arch, arrays)
+    compiled = compile_kernel(kernel, arch, launch_arrays(kernel.request, **launch))
     for name, path in outputs.items():
         content: str | bytes = getattr(compiled, name)
         write_atomically(path, content)

@@ -64,7 +64,7 @@ def emit(
         if name not in allowed:
             takers = [key for key, names in BY_FAMILY.items() if name in names]
             raise LayoutgenError(
-                f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}; {' and '.join(takers)} do"
+                f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}, which {' and '.join(takers)} take"
             )
     if check or diff:
         context.exit(_check(Path(output or "generated"), diff, as_json))

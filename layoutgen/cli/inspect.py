@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from layoutgen.cli.options import integers, json_option, print_json
+from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json
 
 
 @click.command()
 @click.argument("file")
 @click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
 @click.option("--profile", default=None, help="Hardware profile.  [default: the one for the architecture]")
-@click.option("--shape", default=None, help="Launch to specialise for: B,H,Hkv,Tq,Tk,D or Z,M,N,K.")
+@launch_options
 @click.option("--clock", type=click.IntRange(min=1), default=None, help="Clock in MHz.  [default: the profile's]")
 @click.option("--instructions", "each", is_flag=True, help="Show every instruction of the main loop.")
 @click.option("--vs", default=None, help="Another emitted file, to set beside the first.")
@@ -20,11 +22,11 @@ def inspect(
     file: str,
     arch: str,
     profile: str | None,
-    shape: str | None,
     clock: int | None,
     each: bool,
     vs: str | None,
     as_json: bool,
+    **launch: Any,
 ) -> None:
     """Say what limits an emitted FILE, from its machine code: ports, bound, predicted throughput.
 
@@ -40,7 +42,7 @@ def inspect(
 
     def one(path: str) -> Inspection:
         kernel = read_kernel(path)
-        arrays = None if shape is None else kernel.request.arrays(integers(shape, "shape"))
+        arrays = launch_arrays(kernel.request, **launch)
         return inspect(kernel, compile_kernel(kernel, arch, arrays), profile)
 
     found = one(file)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from layoutgen.execution import Launch
+    from layoutgen.kernels import Array, Request
 
 Command = Callable[..., Any]
 
@@ -51,6 +55,41 @@ def derive_tiling(
     return api.derive(
         atom=atom, profile=profile or DEFAULT, block_m=block_m, block_n=block_n, warps=warps, arrangement=arrangement
     )
+
+
+LAUNCH_OPTIONS = (
+    click.option(
+        "--shape", default=None, help="B,H,Hkv,Tq,Tk,D (attention) or Z,M,N,K (matmul).  [default: T = 1024, 1024^3]"
+    ),
+    click.option(
+        "--order", default=None, help="Order in memory: bhtd, bthd, bhdt (attention); nn, nt, tn, tt (matmul)."
+    ),
+    click.option("--strides", default="contiguous", show_default=True, help="contiguous, padded or expanded."),
+    click.option(
+        "--misalign", type=int, default=0, show_default=True, help="Bytes by which every array is misaligned."
+    ),
+)
+
+
+def launch_options(function: Command) -> Command:
+    """What a launch chooses and a compilation is specialised for."""
+    for option in reversed(LAUNCH_OPTIONS):
+        function = option(function)
+    return function
+
+
+def read_launch(request: Request, shape: str | None, **choices: Any) -> Launch:
+    """Return the launch that the options describe; without a shape, the request's default one."""
+    from layoutgen.execution import Launch
+
+    return Launch(request.default_shape if shape is None else integers(shape, "shape"), **choices)
+
+
+def launch_arrays(request: Request, shape: str | None, **choices: Any) -> dict[str, Array]:
+    """Return how the arguments of that launch lie in memory."""
+    from layoutgen.execution import place
+
+    return {name: placed.array for name, placed in place(request, read_launch(request, shape, **choices), None).items()}
 
 
 def print_json(value: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import integers, json_option, print_json
+from layoutgen.cli.options import json_option, launch_options, print_json, read_launch
 
 if TYPE_CHECKING:
     from layoutgen.execution import RunResult
@@ -19,13 +19,8 @@ PROGRESS_AFTER = 2.0
 
 @click.command()
 @click.argument("file")
-@click.option(
-    "--shape", default=None, help="B,H,Hkv,Tq,Tk,D (attention) or Z,M,N,K (matmul).  [default: the request's]"
-)
-@click.option("--order", default=None, help="Order in memory: bhtd, bthd, bhdt (attention); nn, nt, tn, tt (matmul).")
-@click.option("--strides", default="contiguous", show_default=True, help="contiguous, padded or expanded.")
+@launch_options
 @click.option("--inputs", default="normal", show_default=True, help="normal, integers, large or nan.")
-@click.option("--misalign", type=int, default=0, show_default=True, help="Bytes by which every array is misaligned.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs.")
 @click.option("--mma", default="v100", show_default=True, help="Arithmetic of the tensor core: v100 or exact.")
 @click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
@@ -36,28 +31,24 @@ def run(
     context: click.Context,
     /,
     file: str,
-    shape: str | None,
-    order: str | None,
-    strides: str,
     inputs: str,
-    misalign: int,
     seed: int,
     mma: str,
     arch: str,
     lines: bool,
     as_json: bool,
+    **launch: Any,
 ) -> None:
     """Execute an emitted FILE on the CPU, watch every access, and compare with float64.
 
     Exit status 1 when an error exceeds its bound or anything was found.
     """
-    from layoutgen.execution import Launch, run_kernel
+    from layoutgen.execution import run_kernel
     from layoutgen.toolchain import read_kernel
 
     kernel = read_kernel(file)
-    sizes = kernel.request.default_shape if shape is None else integers(shape, "shape")
-    launch = Launch(sizes, inputs, order, strides, misalign, seed)
-    result = run_kernel(kernel, launch, mma, arch, _progress())
+    chosen = read_launch(kernel.request, inputs=inputs, seed=seed, **launch)
+    result = run_kernel(kernel, chosen, mma, arch, _progress())
     if as_json:
         print_json(result.as_dict())
     else:

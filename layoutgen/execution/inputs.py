@@ -65,9 +65,11 @@ class Placed:
         return Tensor.input(name, self.values, self.array.strides, misalign=misalign)
 
 
-def place(request: Request, launch: Launch) -> dict[str, Placed]:
-    """Return the arguments of a launch by name. Raises LayoutgenError on a shape or an order that is none."""
-    rng = np.random.default_rng(launch.seed)
+def place(request: Request, launch: Launch, rng: np.random.Generator | None) -> dict[str, Placed]:
+    """Return the arguments of a launch by name; without `rng` they have places but no values.
+
+    Raises LayoutgenError on a shape or an order that is none.
+    """
     known = list(HEAD_ORDERS if isinstance(request, AttentionRequest) else TRANSPOSED)
     order = known[0] if launch.order is None else launch.order
     if order not in known:
@@ -76,7 +78,7 @@ def place(request: Request, launch: Launch) -> dict[str, Placed]:
     for name, plain in request.arrays(launch.shape).items():
         memory = _memory_order(request, name, order, len(plain.shape))
         expanded = _expanded(request, name, launch, plain.shape)
-        values = None if name in OUTPUTS else _values(rng, launch.inputs, plain, expanded)
+        values = None if rng is None or name in OUTPUTS else _values(rng, launch.inputs, plain, expanded)
         padding = PADDING if launch.strides == "padded" or launch.inputs == "nan" else 0
         misalign = -(-launch.misalign // np.dtype(plain.dtype).itemsize) * np.dtype(plain.dtype).itemsize
         strides = _strides(plain.shape, memory, padding, expanded)

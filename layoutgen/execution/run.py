@@ -80,7 +80,7 @@ def run_kernel(
     """
     began = time.perf_counter()
     request = file.request
-    placed = place(request, launch)
+    placed = place(request, launch, np.random.default_rng(launch.seed))
     build = build_kernel(file, arch, {name: argument.array for name, argument in placed.items()})
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
     arguments = [tensors.get(name, value) for name, value in build.arguments]
