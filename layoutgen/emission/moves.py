@@ -18,8 +18,10 @@ MOVES = (
     "static_range",
     "zeros",
     "convert_layout",
+    "inline_asm_elementwise",
+    "SwizzledSharedLayout",
 )
-"""Calls that say where a tile goes. gl.load and gl.store, to global memory, are a matter of their masks."""
+"""Calls that say where a tile goes, and to which instruction. gl.load and gl.store are a matter of their masks."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,13 @@ class Move:
 
 
 def moves(source: str) -> Iterator[Move]:
-    """Yield the moves of a file's functions, in the order of the text, with their arguments."""
-    for function in ast.parse(source).body:
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _is_move(node)]
+    """Yield the moves of a file's functions and its shared layouts, in the order of the text, with their arguments."""
+    for statement in ast.parse(source).body:
+        place = statement.name if isinstance(statement, ast.FunctionDef) else "the file"
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and _is_move(node)]
         for call in sorted(calls, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)):
             arguments = [ast.unparse(argument) for argument in (*call.args, *call.keywords)]
-            yield Move(function.name, call.lineno, f"{_name(call)}({', '.join(arguments)})")
+            yield Move(place, call.lineno, f"{_name(call)}({', '.join(arguments)})")
 
 
 def _name(call: ast.Call) -> str:

@@ -49,6 +49,15 @@ def test_the_witness_names_both_moves() -> None:
     assert "matmul_kernel has permute([0, 1, 2]); the plan has permute([1, 0, 2])" in str(verdict)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("pack=8", "pack=4"), ("{$8, $9}", "{$9, $8}"), ("max_phase=1", "max_phase=4")]
+)
+def test_the_instruction_and_the_buffer_count(old: str, new: str) -> None:
+    for request in REQUESTS:
+        source = render(request)
+        assert not prove_moves(source.replace(old, new, 1), source).holds
+
+
 def test_a_move_that_is_gone_or_new() -> None:
     emitted = "def f(x):\n    return x.reshape([2, 2]).permute([1, 0])\n"
     shorter = "def f(x):\n    return x.reshape([2, 2])\n"
