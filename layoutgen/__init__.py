@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from layoutgen.algebra import LinearLayout, classify
+    from layoutgen.algebra.interchange import read_layout
     from layoutgen.api import Kernel, attention, default_set, derive, matmul, prove
     from layoutgen.atoms import CATALOGUE, Atom, atom
     from layoutgen.errors import LayoutgenError
@@ -20,14 +22,17 @@ _HOMES = {
     "Atom": "layoutgen.atoms",
     "Kernel": "layoutgen.api",
     "LayoutgenError": "layoutgen.errors",
+    "LinearLayout": "layoutgen.algebra",
     "atom": "layoutgen.atoms",
     "attention": "layoutgen.api",
+    "classify": "layoutgen.algebra",
     "default_set": "layoutgen.api",
     "derive": "layoutgen.api",
     "matmul": "layoutgen.api",
     "matrix_unit": "layoutgen.profiles",
     "matrix_unit_flash_tile": "layoutgen.profiles",
     "prove": "layoutgen.api",
+    "read_layout": "layoutgen.algebra.interchange",
 }
 
 __all__ = [
@@ -35,14 +40,17 @@ __all__ = [
     "Atom",
     "Kernel",
     "LayoutgenError",
+    "LinearLayout",
     "atom",
     "attention",
+    "classify",
     "default_set",
     "derive",
     "matmul",
     "matrix_unit",
     "matrix_unit_flash_tile",
     "prove",
+    "read_layout",
 ]
 
 

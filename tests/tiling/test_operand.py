@@ -7,6 +7,7 @@ from layoutgen.atoms import CATALOGUE, atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.tiling import Tiling, derive
 from tests.proofs.test_catalogue import arrangements
+from tests.triton_oracle import lowered, trivially_converts
 
 
 def check_operand(tiling: Tiling, operand: str, block_k: int) -> None:
@@ -46,6 +47,15 @@ def test_p_is_not_trivially_an_operand() -> None:
     assert conversion.witness == "register 2 wants (0, 2), which is in lane 2, register 0"
 
 
+def test_triton_takes_p_through_shared_memory() -> None:
+    """Two pairs of bits trade places; Triton spends shuffles on one pair at most."""
+    tiling = derive(atom("m8n8k4"), 16, 32, (1, 1))
+    counts = lowered(tiling.accumulator, tiling.operand("a", 32), "f16")
+    assert counts["st.shared"] > 0
+    assert counts["shfl.sync"] == 0
+    assert classify(tiling.accumulator, tiling.operand("a", 32)).shuffles(2) == 12
+
+
 def test_no_arrangement_keeps_more_than_half_of_p() -> None:
     found = atom("m8n8k4")
     kept = set()
@@ -69,6 +79,7 @@ def test_m16n8k16_takes_its_accumulators_as_an_operand() -> None:
     """Known from flash attention on Ampere: two neighbouring accumulators are one A fragment."""
     tiling = derive(atom("m16n8k16"), 16, 32, (1, 1))
     assert classify(tiling.accumulator, tiling.operand("a", 32)).is_trivial
+    assert trivially_converts(tiling.accumulator, tiling.operand("a", 32))
 
 
 def test_what_must_fail() -> None:
