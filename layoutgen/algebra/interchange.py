@@ -117,10 +117,8 @@ def to_gluon(layout: LinearLayout) -> str:
     return f"gl.DistributedLinearLayout({', '.join(fields)}, shape={list(layout.shape)})"
 
 
-def to_gluon_object(layout: LinearLayout) -> Any:
-    """Return Gluon's own object, which needs Triton."""
-    from triton.experimental.gluon import language as gl
-
+def to_gluon_object(layout: LinearLayout, gl: Any) -> Any:
+    """Return Gluon's own object; `gl` is the module `triton.experimental.gluon.language`, which is not loaded here."""
     return gl.DistributedLinearLayout(*(layout.bases[name] for name in HARDWARE), shape=list(layout.shape))
 
 

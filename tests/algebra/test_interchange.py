@@ -45,7 +45,7 @@ def test_ttg_out_and_back(layout: LinearLayout) -> None:
 def test_gluon_s_object_is_its_source(layout: LinearLayout) -> None:
     from triton.experimental.gluon import language as gl
 
-    value = to_gluon_object(layout)
+    value = to_gluon_object(layout, gl)
     assert eval(to_gluon(layout), {"gl": gl}) == value
     assert from_gluon_object(value) == layout
 
