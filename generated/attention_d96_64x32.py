@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention.py.jinja (2a74e3756682).
+Emitted by layoutgen 0.1.0 from template attention.py.jinja (291a482a89f5).
 Do not edit; regenerate it with
 
     layoutgen emit attention --head-dim 96 --split 64,32 --block-m 64 --block-n 32 --atom m8n8k4
@@ -13,6 +13,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 # What was asked for, how it is compiled, and the types of the kernel's parameters as they come from contiguous arrays.
+# Fusion of multiplications and additions is chosen here because Triton's own default differs between versions.
 REQUEST = {
     "kernel": "attention",
     "head_dim": 96,
@@ -60,31 +61,9 @@ SIGNATURE = {
 LOG2_E = gl.constexpr(1.4426950408889634)
 LN_2 = gl.constexpr(0.6931471805599453)
 
-# The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_S = gl.constexpr(
-    gl.DistributedLinearLayout(
-        reg_bases=[
-            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-        ],
-        lane_bases=[
-            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-            [0, 0, 4, 0, 0, 0, 0],  # b: m2
-        ],
-        warp_bases=[
-            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-        ],
-        block_bases=[],
-        shape=[4, 2, 8, 2, 2, 2, 4],
-    )
-)
-
+# Bits: lane = a0 + 2 a1 + 4 q0 + 8 q1 + 16 b; a thread's element of an accumulator or fragment = v0 + 2 v1 + 4 v2;
+# mb and nb are a unit's row and column in the block. `v0: n0` says that hardware bit v0 moves bit 0 of n;
+# `free` that the layout is replicated over that bit.
 
 # The accumulator of S = Q K^T as a matrix: who holds which element.
 MATRIX_S = gl.constexpr(
@@ -108,6 +87,32 @@ MATRIX_S = gl.constexpr(
         ],
         block_bases=[],
         shape=[64, 32],
+    )
+)
+
+
+# MATRIX_S, cut into dims along which each operand is a broadcast.
+ACCUMULATOR_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 2, 2, 2, 4],
     )
 )
 
@@ -164,33 +169,6 @@ FRAGMENT_B_S = gl.constexpr(
 )
 
 
-# The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_O64 = gl.constexpr(
-    gl.DistributedLinearLayout(
-        reg_bases=[
-            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
-        ],
-        lane_bases=[
-            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-            [0, 0, 4, 0, 0, 0, 0],  # b: m2
-        ],
-        warp_bases=[
-            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-        ],
-        block_bases=[],
-        shape=[4, 2, 8, 4, 2, 2, 4],
-    )
-)
-
-
 # The accumulator of 64 columns of O as a matrix: who holds which element.
 MATRIX_O64 = gl.constexpr(
     gl.DistributedLinearLayout(
@@ -214,6 +192,33 @@ MATRIX_O64 = gl.constexpr(
         ],
         block_bases=[],
         shape=[64, 64],
+    )
+)
+
+
+# MATRIX_O64, cut into dims along which each operand is a broadcast.
+ACCUMULATOR_O64 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 4, 2, 2, 4],
     )
 )
 
@@ -272,32 +277,6 @@ FRAGMENT_B_O64 = gl.constexpr(
 )
 
 
-# The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_O32 = gl.constexpr(
-    gl.DistributedLinearLayout(
-        reg_bases=[
-            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-        ],
-        lane_bases=[
-            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-            [0, 0, 4, 0, 0, 0, 0],  # b: m2
-        ],
-        warp_bases=[
-            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-        ],
-        block_bases=[],
-        shape=[4, 2, 8, 2, 2, 2, 4],
-    )
-)
-
-
 # The accumulator of 32 columns of O as a matrix: who holds which element.
 MATRIX_O32 = gl.constexpr(
     gl.DistributedLinearLayout(
@@ -320,6 +299,32 @@ MATRIX_O32 = gl.constexpr(
         ],
         block_bases=[],
         shape=[64, 32],
+    )
+)
+
+
+# MATRIX_O32, cut into dims along which each operand is a broadcast.
+ACCUMULATOR_O32 = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        block_bases=[],
+        shape=[4, 2, 8, 2, 2, 2, 4],
     )
 )
 
@@ -376,17 +381,17 @@ FRAGMENT_B_O32 = gl.constexpr(
 )
 
 
-# Columns 0 to 63 of Q: k along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
+# Columns 0 to 63 of Q: contraction along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
 TILE_Q0 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
-# Of K: k along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
+# Of K: contraction along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
 TILE_K0 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
-# Of V: k along the rows; a warp stores it in 2 x 128 bits, 8 wavefronts (8 at least).
+# Of V: contraction along the rows; a warp stores it in 2 x 128 bits, 8 wavefronts (8 at least).
 TILE_V0 = gl.constexpr(gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0]))
-# Columns 64 to 95 of Q: k along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
+# Columns 64 to 95 of Q: contraction along the columns; a warp stores it in 4 x 64 bits, 32 wavefronts (8 at least).
 TILE_Q1 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
-# Of K: k along the columns; a warp stores it in 2 x 64 bits, 16 wavefronts (4 at least).
+# Of K: contraction along the columns; a warp stores it in 2 x 64 bits, 16 wavefronts (4 at least).
 TILE_K1 = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
-# Of V: k along the rows; a warp stores it in 1 x 128 bits, 4 wavefronts (4 at least).
+# Of V: contraction along the rows; a warp stores it in 1 x 128 bits, 4 wavefronts (4 at least).
 TILE_V1 = gl.constexpr(gl.BlockedLayout([4, 2], [2, 16], [4, 1], [1, 0]))
 # Buffers hold one slab of rows per k-step, each row 4 consecutive k.
 BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0]))
@@ -394,7 +399,11 @@ BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, o
 
 @gluon.jit
 def mma(accumulator, a, b):
-    """accumulator += a @ b for one k-step; register r of all three goes to the instruction together."""
+    """accumulator += a @ b for one k-step; register r of all three goes to the instruction together.
+
+    A call takes 8 accumulators of a thread; an operand arrives as 4 registers, the first 2 holding its 4 elements.
+    Along dims of size 1 an operand is broadcast to the accumulator's shape, which copies nothing.
+    """
     return gl.inline_asm_elementwise(
         asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
         "{$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
@@ -495,16 +504,16 @@ def load_tile(
     pointer,
     stride_row,
     stride_column,
-    rows,
-    count: gl.constexpr,
+    rows_left,
+    height: gl.constexpr,
     start: gl.constexpr,
     stop: gl.constexpr,
     layout: gl.constexpr,
 ):
-    """Load `count` rows of columns `start` to `stop`; rows from `rows` on and columns beyond the head dim are zero."""
-    row = gl.arange(0, count, layout=gl.SliceLayout(1, layout))[:, None]
+    """Load `height` rows of columns `start` to `stop`; what lies beyond the tensor or the head dim is zero."""
+    row = gl.arange(0, height, layout=gl.SliceLayout(1, layout))[:, None]
     column = start + gl.arange(0, stop - start, layout=gl.SliceLayout(0, layout))[None, :]
-    inside = row < rows
+    inside = row < rows_left
     offset = row.to(gl.int64) * stride_row + column.to(gl.int64) * stride_column
     return gl.load(pointer + offset, mask=inside, other=0.0)
 
@@ -592,7 +601,7 @@ def attention_kernel(
         k_buffer1.store(key1.reshape([256, 4]))
         value1 = value1.reshape([8, 4, 32]).permute([0, 2, 1])
         v_buffer1.store(value1.reshape([256, 4]))
-        gl.barrier()
+        gl.barrier()  # Q, K and V are in their buffers
 
         # S = Q K^T, in the log2 domain.
         product = gl.zeros([4, 2, 8, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_S)
@@ -621,7 +630,7 @@ def attention_kernel(
         weights = weights.to(gl.float16)
         weights = weights.reshape([64, 8, 4]).permute([1, 0, 2])
         p_buffer.store(weights.reshape([512, 4]))
-        gl.barrier()
+        gl.barrier()  # a warp reads only what it wrote, but its lanes exchange elements
         factor = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O64), assert_trivial=True)
         output0 = to_accumulator_o64(to_matrix_o64(output0) * factor[:, None])
         for step in gl.static_range(8):

@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul.py.jinja (f2451d0d991e).
+Emitted by layoutgen 0.1.0 from template matmul.py.jinja (a9a86608bb71).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4
@@ -13,6 +13,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 # What was asked for, how it is compiled, and the types of the kernel's parameters as they come from contiguous arrays.
+# Fusion of multiplications and additions is chosen here because Triton's own default differs between versions.
 REQUEST = {
     "kernel": "matmul",
     "atom": "SM70_8x8x4_F32F16F16F32_TN",
@@ -45,34 +46,9 @@ SIGNATURE = {
 }
 
 
-# The same, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_C = gl.constexpr(
-    gl.DistributedLinearLayout(
-        reg_bases=[
-            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
-            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
-            [0, 0, 0, 4, 0, 0, 0],  # nb2: n6
-            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
-            [4, 0, 0, 0, 0, 0, 0],  # mb2: m6
-        ],
-        lane_bases=[
-            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
-            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
-            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
-            [0, 0, 4, 0, 0, 0, 0],  # b: m2
-        ],
-        warp_bases=[
-            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
-        ],
-        block_bases=[],
-        shape=[8, 2, 8, 8, 2, 2, 4],
-    )
-)
-
+# Bits: lane = a0 + 2 a1 + 4 q0 + 8 q1 + 16 b; a thread's element of an accumulator or fragment = v0 + 2 v1 + 4 v2;
+# mb and nb are a unit's row and column in the block. `v0: n0` says that hardware bit v0 moves bit 0 of n;
+# `free` that the layout is replicated over that bit.
 
 # The accumulator of C = A B as a matrix: who holds which element.
 MATRIX_C = gl.constexpr(
@@ -99,6 +75,35 @@ MATRIX_C = gl.constexpr(
         ],
         block_bases=[],
         shape=[128, 128],
+    )
+)
+
+
+# MATRIX_C, cut into dims along which each operand is a broadcast.
+ACCUMULATOR_C = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0],  # v2: n2
+            [0, 0, 0, 2, 0, 0, 0],  # nb1: n5
+            [0, 0, 0, 4, 0, 0, 0],  # nb2: n6
+            [2, 0, 0, 0, 0, 0, 0],  # mb1: m5
+            [4, 0, 0, 0, 0, 0, 0],  # mb2: m6
+        ],
+        lane_bases=[
+            [0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 1, 0, 0, 0, 0, 0],  # q0: m3
+            [0, 0, 0, 0, 1, 0, 0],  # q1: n3
+            [0, 0, 4, 0, 0, 0, 0],  # b: m2
+        ],
+        warp_bases=[
+            [1, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+        ],
+        block_bases=[],
+        shape=[8, 2, 8, 8, 2, 2, 4],
     )
 )
 
@@ -161,9 +166,9 @@ FRAGMENT_B_C = gl.constexpr(
 )
 
 
-# A tile of A, 128x32: k along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
+# A tile of A, 128x32: contraction along the columns; a warp stores it in 8 x 64 bits, 64 wavefronts (16 at least).
 TILE_A = gl.constexpr(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]))
-# A tile of B, 32x128: k along the rows; a warp stores it in 4 x 128 bits, 16 wavefronts (16 at least).
+# A tile of B, 32x128: contraction along the rows; a warp stores it in 4 x 128 bits, 16 wavefronts (16 at least).
 TILE_B = gl.constexpr(gl.BlockedLayout([4, 2], [1, 32], [4, 1], [1, 0]))
 # Buffers hold one slab of rows per k-step, each row 4 consecutive k.
 BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[1, 0]))
@@ -171,7 +176,11 @@ BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, o
 
 @gluon.jit
 def mma(accumulator, a, b):
-    """accumulator += a @ b for one k-step; register r of all three goes to the instruction together."""
+    """accumulator += a @ b for one k-step; register r of all three goes to the instruction together.
+
+    A call takes 8 accumulators of a thread; an operand arrives as 4 registers, the first 2 holding its 4 elements.
+    Along dims of size 1 an operand is broadcast to the accumulator's shape, which copies nothing.
+    """
     return gl.inline_asm_elementwise(
         asm="mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
         "{$0, $1, $2, $3, $4, $5, $6, $7}, {$8, $9}, {$12, $13}, {$0, $1, $2, $3, $4, $5, $6, $7};",
@@ -250,7 +259,7 @@ def matmul_kernel(
         a_buffer.store(a_tile.reshape([1024, 4]))
         b_tile = b_tile.reshape([8, 4, 128]).permute([0, 2, 1])
         b_buffer.store(b_tile.reshape([1024, 4]))
-        gl.barrier()
+        gl.barrier()  # both tiles are in their buffers
         for step in gl.static_range(8):
             fragment_a = a_buffer.slice(step * 128, 128).load(FRAGMENT_A_C)
             fragment_b = b_buffer.slice(step * 128, 128).load(FRAGMENT_B_C)
@@ -258,10 +267,10 @@ def matmul_kernel(
             product = mma(product, operand_a_c(fragment_a), operand_b)
 
     matrix = to_matrix_c(product).to(gl.float16)
-    row += gl.arange(0, 128, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
-    column += gl.arange(0, 128, layout=gl.SliceLayout(0, MATRIX_C))[None, :]
-    c += batch * stride_cz + row * stride_cm + column * stride_cn
-    gl.store(c, matrix, mask=(row < m) & (column < n))
+    c_row = row + gl.arange(0, 128, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
+    c_column = column + gl.arange(0, 128, layout=gl.SliceLayout(0, MATRIX_C))[None, :]
+    c += batch * stride_cz + c_row * stride_cm + c_column * stride_cn
+    gl.store(c, matrix, mask=(c_row < m) & (c_column < n))
 
 
 def launch_arguments(a, b, c):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, mma_view, staging_view, tiling_view
+from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, legend, mma_view, staging_view, tiling_view
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
 
@@ -77,6 +77,7 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "parts": parts,
         "weights": staging_view("P", request.weights),
         "mma": mma_view(unit.atom),
+        "legend": legend(next(iter(request.tilings.values()))),
         "k": unit.shape[2],
         "block_m": request.block_m,
         "block_n": request.block_n,
@@ -112,6 +113,7 @@ def matmul_context(request: MatmulRequest) -> dict[str, Any]:
         "a": a,
         "b": b,
         "mma": mma_view(unit.atom),
+        "legend": legend(next(iter(request.tilings.values()))),
         "k": unit.shape[2],
         "block_m": request.block_m,
         "block_n": request.block_n,

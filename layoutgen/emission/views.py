@@ -59,7 +59,7 @@ class TilingView:
 
     @property
     def layouts(self) -> tuple[LayoutView, ...]:
-        return self.accumulator, self.matrix, self.fragment_a, self.fragment_b
+        return self.matrix, self.accumulator, self.fragment_a, self.fragment_b
 
     @property
     def operands(self) -> tuple[OperandView, ...]:
@@ -74,6 +74,7 @@ class MmaView:
     operands: str
     constraints: str
     pack: int
+    note: str
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
     )
     accumulator = LayoutView(
         f"ACCUMULATOR_{suffix}",
-        "The same, cut into dims along which each operand is a broadcast.",
+        f"{matrix.name}, cut into dims along which each operand is a broadcast.",
         tuple(
             (
                 field,
@@ -174,6 +175,19 @@ def _operand(function: str, fragment: str, relabelling: Relabelling) -> OperandV
     )
 
 
+def legend(tiling: Tiling) -> tuple[str, ...]:
+    """Return the comment lines that say what the bit names beside a layout mean."""
+    atom = tiling.atom
+    lane = " + ".join(name if i == 0 else f"{1 << i} {name}" for i, name in enumerate(atom.lane_names))
+    registers = atom.accumulator.register_names
+    element = " + ".join(name if i == 0 else f"{1 << i} {name}" for i, name in enumerate(registers))
+    return (
+        f"Bits: lane = {lane}; a thread's element of an accumulator or fragment = {element};",
+        "mb and nb are a unit's row and column in the block. `v0: n0` says that hardware bit v0 moves bit 0 of n;",
+        "`free` that the layout is replicated over that bit.",
+    )
+
+
 def mma_view(atom: Atom) -> MmaView:
     """Return the inline assembly that hands the registers of one accumulator repeat to the atom.
 
@@ -188,7 +202,11 @@ def mma_view(atom: Atom) -> MmaView:
     groups = (c, a, b, c)
     text = ", ".join("{" + ", ".join(group) + "}" for group in groups)
     constraints = ["=f"] * outputs + ["r"] * (2 * per_operand) + [str(i) for i in range(outputs)]
-    return MmaView(atom.instruction, f"{text};", ",".join(constraints), pack)
+    note = (
+        f"A call takes {pack} accumulators of a thread; an operand arrives as {per_operand} registers, the first "
+        f"{atom.a.words} holding its {atom.a.elements} elements."
+    )
+    return MmaView(atom.instruction, f"{text};", ",".join(constraints), pack, note)
 
 
 def staging_view(name: str, staging: Staging) -> StagingView:
@@ -206,7 +224,7 @@ def staging_view(name: str, staging: Staging) -> StagingView:
         slab=staging.slab,
         steps=staging.steps,
         comment=(
-            f"k along the {along}; a warp stores it in {cost.instructions} x {8 * cost.width_bytes} bits, "
+            f"contraction along the {along}; a warp stores it in {cost.instructions} x {8 * cost.width_bytes} bits, "
             f"{cost.wavefronts} wavefronts ({cost.minimum} at least)"
         ),
     )
