@@ -161,7 +161,7 @@ class Inspection:
             fastest * self.profile.limits.sms * clock * 1e6 / 1e12,
         )
 
-    @property
+    @cached_property
     def spent(self) -> tuple[tuple[float, ...], ...]:
         """Cycles per instruction and reason (`simulate.REASONS`), averaged over the staggers."""
         runs = self.runs
