@@ -13,7 +13,7 @@ from layoutgen.algebra import LinearLayout, Space
 from layoutgen.algebra.operations import product, pseudo_invert, solve
 from tests.algebra.helpers import bijections_between, domains, layouts, layouts_between, shapes
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=300)
 
 
 def theirs(layout: LinearLayout) -> Any:

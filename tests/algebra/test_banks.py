@@ -144,7 +144,7 @@ def test_a_conflict_is_two_words_of_one_bank(layout: LinearLayout, element_bytes
         assert word > 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.permutations(range(10)),
     st.sampled_from([1, 2, 4]),

@@ -92,7 +92,7 @@ def pairs(draw: st.DrawFn) -> tuple[LinearLayout, LinearLayout]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs())
 def test_finds_the_nearest_owners(pair: tuple[LinearLayout, LinearLayout]) -> None:
     check_conversion(classify(*pair))
@@ -223,7 +223,7 @@ def permuted(order: tuple[int, ...]) -> LinearLayout:
     return layout_of(columns[:3], columns[3:8], columns[8:])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.permutations(range(8)).map(lambda low: (*low, 8, 9)), st.integers(0, 9), st.integers(0, 9))
 def test_triton_calls_trivial_what_moves_nothing(order: tuple[int, ...], a: int, b: int) -> None:
     swapped = list(order)
@@ -260,7 +260,7 @@ def test_pairs_reach_every_rung() -> None:
     """The strategy above is worth its name: all rungs come up."""
     seen: set[Kind] = set()
 
-    @settings(max_examples=300, deadline=None, database=None)
+    @settings(max_examples=300, database=None)
     @given(pairs())
     def collect(pair: tuple[LinearLayout, LinearLayout]) -> None:
         seen.add(classify(*pair).kind)

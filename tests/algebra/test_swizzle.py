@@ -63,7 +63,7 @@ def test_the_row_major_staging_becomes_conflict_free() -> None:
     assert choice.wavefronts < plain.wavefronts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.permutations(range(9)), st.permutations(range(9)), st.sampled_from([2, 4]))
 def test_no_swizzle_beats_the_best(first: list[int], second: list[int], element_bytes: int) -> None:
     domain, codomain = hardware_space({"register": 4, "lane": 5}), Space.of_shape((16, 32))

@@ -159,8 +159,8 @@ def any_matmul():
     )
 
 
-QUICK = settings(max_examples=120, suppress_health_check=list(HealthCheck), derandomize=True)
-LONG = settings(max_examples=1500, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+LONG = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @QUICK

@@ -33,7 +33,7 @@ def axes(draw: st.DrawFn) -> Axis:
     return Axis("t", draw(st.sampled_from([0, 0, 0, 1])), tuple(steps), draw(st.booleans()))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(axes())
 def test_decides_coverage_for_all_lengths(axis: Axis) -> None:
     lengths = [length for length in range(60) if not exact(axis, length)]
@@ -43,7 +43,7 @@ def test_decides_coverage_for_all_lengths(axis: Axis) -> None:
     assert (fault is None) == (not lengths), (fault, lengths[:5])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(axes())
 def test_the_witness_is_true(axis: Axis) -> None:
     fault = axis_fault(axis)

@@ -21,7 +21,7 @@ CASE = Canonical(2, 2, 2, 1)
 ACCUMULATOR = tiling_of(CASE).accumulator
 SPACE = Space.of_shape((4, 8))
 DOMAIN = hardware_space({"register": 2, "lane": 3})
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 @few
