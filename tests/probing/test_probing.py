@@ -13,7 +13,7 @@ from layoutgen import LayoutgenError
 from layoutgen.cli import main
 from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.kernels import Array
-from layoutgen.probing import Card, probe_attention, probe_matmul, probe_tile
+from layoutgen.probing import Card, TorchDevice, probe_attention, probe_matmul, probe_tile
 from layoutgen.probing.probes import exchange_register_bases
 from layoutgen.probing.record import as_dict, cells, page, stem
 from layoutgen.toolchain import build_kernel
@@ -184,3 +184,92 @@ def test_bad_requests(words, message):
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+class FakeTensor:
+    def __init__(self, array):
+        self.array = array
+
+    def cuda(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return self.array
+
+
+class FakeTorch:
+    """As much of torch as a TorchDevice uses; launches take a millisecond by its clock."""
+
+    __version__ = "0.0"
+    clock = 0.0
+
+    def from_numpy(self, array):
+        return FakeTensor(array)
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+            self.at = None
+
+        def record(self):
+            self.at = FakeTorch.clock
+
+        def synchronize(self):
+            assert self.at is not None
+
+        def elapsed_time(self, other):
+            return (other.at - self.at) * 1000
+
+    class cuda:
+        @staticmethod
+        def is_available():
+            return True
+
+        @staticmethod
+        def synchronize():
+            pass
+
+        @staticmethod
+        def get_device_capability():
+            return 7, 0
+
+        @staticmethod
+        def get_device_name():
+            return "Fake V100"
+
+
+def test_a_torch_device_launches_times_and_reads_clocks(monkeypatch):
+    class File:
+        request = lg.matmul(block_m=64, block_n=64, block_k=32).request
+
+        def load(self):
+            class Module:
+                @staticmethod
+                def matmul(a, b, c):
+                    FakeTorch.clock += 0.001
+                    calls.append(np.isnan(c.array).all())
+                    c.array[0, 0] = a.array[0, 0] * b.array[0, 0]
+
+            return Module
+
+    calls = []
+    FakeTorch.cuda.Event = FakeTorch.Event
+    monkeypatch.setattr("layoutgen.probing.device.import_module", lambda _: FakeTorch())
+    monkeypatch.setattr(
+        "layoutgen.probing.device._smi", lambda fields: ["535.1", "1530"] if "driver" in fields else ["1290"]
+    )
+    device = TorchDevice()
+    inputs = {"a": np.full((1, 1), 3, np.float16), "b": np.full((1, 1), 5, np.float16)}
+    outputs = {"c": np.zeros((1, 2), np.float16)}
+    assert device.card().clock_mhz is None
+    written = device.run(File(), inputs, outputs)["c"]
+    assert written[0, 0] == 15
+    assert np.isnan(written[0, 1])  # what nobody writes is noticed
+    assert calls == [True]
+    assert device.time(File(), inputs, outputs) == pytest.approx(0.001)
+    assert len(calls) >= 1 + 3 + 250  # a quarter of a second at least
+    card = device.card()
+    assert (card.arch, card.emulated, card.clock_mhz, card.max_clock_mhz) == ("sm_70", False, 1290, 1530)
