@@ -25,17 +25,16 @@ def step(name: str, job: Callable[[], T], describe: Callable[[T], str]) -> T:
 
 
 def main() -> int:
-    print("flash attention, head dim 96, for a V100, on this machine's CPU")
-    tiling = step(
+    print("flash attention, head dim 96, for a V100, without one")
+    step(
         "derive",
         lambda: lg.derive(block_m=64, block_n=32, warps="4x1"),
         lambda t: f"{t.atom}: accumulator {list(t.shape)}, k-steps of {t.unit.shape[2]}",
     )
-    kernel = lg.attention(head_dim=96)
-    verdicts = step(
+    kernel = step(
         "prove",
-        lambda: (*lg.prove(tiling), *kernel.proofs),
-        lambda v: f"{sum(x.holds for x in v)} of {len(v)} obligations hold",
+        lambda: lg.attention(head_dim=96),  # a request discharges its obligations
+        lambda k: f"{sum(x.holds for x in k.proofs)} of {len(k.proofs)} obligations of the kernel hold",
     )
     with tempfile.TemporaryDirectory() as folder:
         path = step(
@@ -58,7 +57,7 @@ def main() -> int:
                 f"max error {r.max_abs_error:.1e} against float64, {len(r.findings) or 'no'} findings"
             ),
         )
-    good = all(verdict.holds for verdict in verdicts) and compiled.hmma > 0 and result.passed
+    good = all(verdict.holds for verdict in kernel.proofs) and compiled.hmma > 0 and result.passed
     print("all of it holds" if good else "FAILED")
     return 0 if good else 1
 
