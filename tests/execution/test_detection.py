@@ -65,12 +65,31 @@ def test_mutants_are_caught(number, tmp_path):
         )
 
 
-def test_a_basis_that_prove_refutes_computes_wrong_results(tmp_path):
-    """The proof and the execution agree on a wrong layout."""
-    source = MATMUL.replace("{$0, $1, $2, $3", "{$1, $0, $2, $3")
+def test_a_wrong_basis_that_triton_accepts_computes_wrong_results(tmp_path):
+    """Lane bits a0 and q0 exchanged in every layout alike: each conversion stays trivial, and no proof holds."""
+    import re
+
+    from layoutgen.emission.readback import prove_source
+
+    def exchange(literal):
+        first, second = (re.search(rf"(\[[\d, ]+\]),  # {bit}:", literal[0])[1] for bit in ("a0", "q0"))
+        text = literal[0].replace(f"{first},  # a0:", "?,  # a0:").replace(f"{second},  # q0:", f"{first},  # q0:")
+        return text.replace("?,  # a0:", f"{second},  # a0:")
+
+    source = re.sub(r"lane_bases=\[\n.*?\n        \]", exchange, MATMUL, flags=re.DOTALL)
     path = tmp_path / "mutant.py"
     path.write_text(source)
-    assert not run_kernel(read_kernel(path), Launch((1, 64, 64, 32))).passed
+    file = read_kernel(path)
+    refuted = [verdict for verdict in prove_source(path, source, file.request) if not verdict.holds]
+    assert any(verdict.obligation.claim == 4 and "the instruction" in verdict.witness for verdict in refuted)
+    result = run_kernel(file, Launch((1, 64, 64, 32)))
+    assert result.bound_share > 1
+
+
+def test_a_register_of_the_instruction_exchanged_computes_wrong_results(tmp_path):
+    path = tmp_path / "mutant.py"
+    path.write_text(MATMUL.replace("{$0, $1, $2, $3", "{$1, $0, $2, $3"))
+    assert run_kernel(read_kernel(path), Launch((1, 64, 64, 32))).bound_share > 1
 
 
 def test_a_dropped_barrier_of_the_ptx_is_a_race(tmp_path):

@@ -203,7 +203,7 @@ def test_launches_that_are_none(fields, message):
         check_run(lg.matmul(block_m=64, block_n=64), Launch(**({"shape": (1, 8, 8, 8)} | fields)))
 
 
-def test_v100_arithmetic_is_refused_for_what_no_v100_has():
-    """Compiled for sm_80 the instruction is emulated by FFMA in SASS, but the PTX still has it: it is Volta's own."""
+def test_ptx_for_newer_cards_still_has_voltas_instruction():
+    """From sm_80 on it is emulated in SASS only, so V100 arithmetic applies to the PTX of any architecture."""
     result = run_kernel(emitted(lg.matmul(block_m=64, block_n=64)), Launch((1, 8, 8, 8)), arch="sm_80")
     assert result.report.total.mma > 0

@@ -179,7 +179,7 @@ def test_an_entry_that_is_missing(attention):
 
 
 def test_sections_against_readelf(attention, tmp_path):
-    """Oracle: binutils' readelf, where it is installed; else the sections that every cubin has."""
+    """Oracle: binutils' readelf where it is installed, beside what every cubin must have."""
     found = sections(attention.cubin)
     assert f".text.{attention.kernel}" in found
     assert found[".shstrtab"].startswith(b"\0")
