@@ -38,6 +38,12 @@ def derive(as_json: bool, latex: bool, gluon: bool, **options: Any) -> None:
             steps = ("reshape", relabelling.split), ("permute", relabelling.order), ("reshape", relabelling.shape)
             text = ", ".join(f"{verb} {list(sizes)}" for verb, sizes in steps)
             click.echo(f"{name} becomes a broadcast operand by: {text}")
+            click.echo(f"{name} is broadcast over: {' '.join(tiling.broadcasts(name[-1])) or 'nothing'}")
+            parts = tiling.unit.parts(name[-1])
+            if len(parts) > 1:
+                click.echo(f"{name} is the first of {len(parts)} parts, from k = {', '.join(map(str, parts))} on")
+        if tiling.unit.partial_sums > 1:
+            click.echo(f"the accumulator holds {tiling.unit.partial_sums} partial sums of each element, to be added up")
 
 
 def _latex(tiling: Tiling) -> str:
@@ -54,7 +60,7 @@ def _latex(tiling: Tiling) -> str:
     )
     lines = []
     for title, layout, letters in (
-        ("accumulator", tiling.accumulator, "mn"),
+        ("accumulator", tiling.accumulator, tiling.coordinates),
         ("fragment_a", tiling.fragment_a, "mk"),
         ("fragment_b", tiling.fragment_b, "nk"),
     ):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 @click.argument("file", required=False)
 @tiling_options
 @json_option
+@click.option("--latex", is_flag=True, help="Print the proofs as LaTeX.")
 @click.pass_context
-def prove(context: click.Context, /, file: str | None, as_json: bool, **options: Any) -> None:
+def prove(context: click.Context, /, file: str | None, as_json: bool, latex: bool, **options: Any) -> None:
     """Discharge the obligations of an emitted FILE, or of a tiling.
 
     A file is proved as its literals stand; without one, the options describe the tiling.
@@ -43,7 +44,12 @@ def prove(context: click.Context, /, file: str | None, as_json: bool, **options:
         kernel = read_kernel(file)
         verdicts = prove_source(kernel.path, kernel.source, kernel.request)
         edited = kernel.source != render(kernel.request)
-    _report(verdicts, edited, as_json)
+    if latex:
+        from layoutgen.proofs.methods import latex as as_latex
+
+        click.echo("\n\n".join(as_latex(verdict) for verdict in verdicts))
+    else:
+        _report(verdicts, edited, as_json)
     context.exit(0 if all(verdict.holds for verdict in verdicts) else 1)
 
 

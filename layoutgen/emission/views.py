@@ -128,7 +128,11 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
     """Return the names and literals of a tiling; `suffix` tells it from the kernel's other tilings."""
     names = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
     matrix = layout_view(
-        f"MATRIX_{suffix}", f"{description} as a matrix: who holds which element.", tiling.accumulator, "mn", names
+        f"MATRIX_{suffix}",
+        f"{description} as a matrix: who holds which element.",
+        tiling.accumulator,
+        tiling.coordinates,
+        names,
     )
     accumulator = LayoutView(
         f"ACCUMULATOR_{suffix}",

@@ -55,6 +55,11 @@ class Tiling:
         """Instructions a warp issues for one k-step of the block."""
         return self.block_m * self.block_n // (self.unit.shape[0] * self.unit.shape[1] * self.num_warps)
 
+    @property
+    def coordinates(self) -> str:
+        """The letters of the accumulator's coordinates: mn, or smn when there are partial sums."""
+        return "smn" if self.unit.partial_sums > 1 else "mn"
+
     def broadcasts(self, operand: str) -> tuple[str, ...]:
         """Return the names of the hardware bits over which operand a or b is broadcast, registers first.
 
