@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from layoutgen.algebra import Blocked, LinearLayout
+from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.context import context
 from layoutgen.emission.masks import prove_masks
 from layoutgen.emission.moves import prove_moves
@@ -17,7 +17,7 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.claims import relabelled
-from layoutgen.proofs.staging import staged
+from layoutgen.proofs.staging import in_slabs, staged
 
 
 def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
@@ -79,6 +79,8 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
             if have != want:
                 raise LayoutgenError(f"{path}: {name} has {1 << have} of dim {dim}; the kernel runs with {1 << want}")
         verdicts.append(staged(name, staging.into_buffer(loaded), staging.element_bytes))
+        tile = LinearLayout.identity(Space.of_shape(staging.shape))
+        verdicts.append(in_slabs(name, staging.into_buffer(tile), staging.k_dim, staging.k))
     if isinstance(request, AttentionRequest):
         scores = linear(values["scores"].matrix)
         verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))

@@ -1,4 +1,4 @@
-"""Claim 5: what a stage writes fills its buffer, each place once, and what that costs in wavefronts."""
+"""Claim 5: what a stage writes fills its buffer, each place once, where the fetch will look for it, at a known cost."""
 
 from __future__ import annotations
 
@@ -45,3 +45,32 @@ def staged(name: str, layout: LinearLayout, element_bytes: int) -> Verdict:
             f"{cost.minimum} at least",
         ),
     )
+
+
+def in_slabs(name: str, place: LinearLayout, k_dim: int, k: int) -> Verdict:
+    """Check that a buffer holds one slab per k-step, row by row: what a fragment is fetched from.
+
+    `place` maps an element of the tile, whose k runs along dim `k_dim`, to its place in the buffer [k-steps * rows, k].
+    Element (row, k) must lie in slab k // k-step, at that row.
+
+    >>> from layoutgen.algebra import Space
+    >>> tile = LinearLayout.identity(Space.of_shape((2, 8)))
+    >>> in_slabs("K", tile.reshape((2, 2, 4)).permute((1, 0, 2)).reshape((4, 4)), 1, 4).holds
+    True
+    """
+    rows = place.domain.shape[1 - k_dim]
+    obligation = Obligation(f"{name} lies in slabs of {k} k", 5, "element (row, k) is at row of slab k // k-step")
+    for dim, (dim_name, count) in enumerate(place.domain.dims):
+        for bit in range(count):
+            value = 1 << bit
+            wanted = (value // k * rows, value % k) if dim == k_dim else (value, 0)
+            found = place(**{dim_name: value})
+            if found != wanted:
+                element = tuple(value if i == dim else 0 for i in range(2))
+                return Refutation(
+                    obligation,
+                    "rank",
+                    f"{dim_name}{bit}",
+                    f"element {element} is at {found}; the fetch looks at {wanted}",
+                )
+    return Certificate(obligation, "rank", (f"{place.domain.bits} bases equal",))

@@ -244,6 +244,27 @@ def test_triton_lowers_every_exchange_of_two_bits() -> None:
         assert counts["shfl.sync"] == conversion.shuffles(4), (a, b, counts)
 
 
+@pytest.mark.sweep
+@settings(max_examples=60, derandomize=True)
+@given(st.data(), st.sampled_from([7, 8, 9]), st.integers(0, 1), st.integers(0, 2))
+def test_triton_never_does_with_less(data: st.DataObject, bits: int, warps: int, free: int) -> None:
+    """With replicas too: where Triton needs no shuffle or no shared memory, neither do we."""
+    codomain = Space.of_shape((4, 1 << bits - 2))
+    columns = data.draw(st.permutations([*(1 << bit for bit in range(bits)), *[0] * free]))
+    other = list(columns)
+    for _ in range(3):
+        a, b = (data.draw(st.integers(0, len(columns) - 1)) for _ in range(2))
+        other[a], other[b] = other[b], other[a]
+    domain = hardware_space({"register": len(columns) - 5 - warps, "lane": 5, "warp": warps})
+    source, target = (LinearLayout(domain, codomain, tuple(c)) for c in (columns, other))
+    conversion, counts = classify(source, target), lowered(source, target)
+    if counts["st.shared"] == 0:
+        assert conversion.kind <= Kind.WARP
+        assert counts["shfl.sync"] >= conversion.shuffles(4)
+        if counts["shfl.sync"] == 0:
+            assert conversion.kind <= Kind.REGISTERS
+
+
 # ---- what must fail
 
 

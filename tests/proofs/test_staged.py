@@ -1,9 +1,10 @@
 """Claim 5: a stage fills its buffer, each place once, at a known cost."""
 
+import pytest
 from hypothesis import given
 
-from layoutgen.algebra import Blocked, LinearLayout
-from layoutgen.proofs.staging import staged
+from layoutgen.algebra import Blocked, LinearLayout, Space
+from layoutgen.proofs.staging import in_slabs, staged
 from tests.algebra.helpers import layouts
 from tests.proofs.helpers import proved, refuted
 
@@ -50,3 +51,35 @@ def test_a_gap_in_the_buffer_is_named() -> None:
     verdict = refuted(staged("tile", wrong, 2))
     assert verdict.basis == "none reaches dim00"
     assert verdict.witness == "nothing is written to (1, 0)"
+
+
+# ---- slabs
+
+
+def placed(shape: tuple[int, int], split: tuple[int, ...], order: tuple[int, ...], k: int) -> LinearLayout:
+    tile = LinearLayout.identity(Space.of_shape(shape))
+    return tile.reshape(split).permute(order).reshape((shape[0] * shape[1] // k, k))
+
+
+@pytest.mark.parametrize(
+    ("shape", "split", "order", "k_dim"),
+    [((64, 32), (64, 8, 4), (1, 0, 2), 1), ((32, 64), (8, 4, 64), (0, 2, 1), 0), ((16, 4), (16, 1, 4), (1, 0, 2), 1)],
+)
+def test_both_ways_of_cutting_up_a_tile(
+    shape: tuple[int, int], split: tuple[int, ...], order: tuple[int, ...], k_dim: int
+) -> None:
+    place = placed(shape, split, order, 4)
+    proved(in_slabs("tile", place, k_dim, 4))
+    rows = shape[1 - k_dim]
+    for row in range(rows):
+        for k in range(shape[k_dim]):
+            element = (row, k) if k_dim == 1 else (k, row)
+            assert place(element) == (k // 4 * rows + row, k % 4)
+
+
+def test_a_tile_that_is_cut_up_otherwise_is_refuted() -> None:
+    verdict = refuted(in_slabs("tile", placed((64, 32), (64, 8, 4), (0, 1, 2), 4), 1, 4))
+    assert verdict.basis == "dim00"
+    assert verdict.witness == "element (1, 0) is at (8, 0); the fetch looks at (1, 0)"
+    verdict = refuted(in_slabs("tile", placed((64, 32), (64, 4, 8), (1, 0, 2), 4), 1, 4))
+    assert verdict.witness.startswith("element (1, 0) is at (2, 0); the fetch looks at (1, 0)")
