@@ -115,6 +115,8 @@ class Program:
     def main_loop(self) -> Loop:
         """The innermost loop with the most HMMA; without any HMMA the longest innermost one.
 
+        Of several with as many HMMA it is the shortest: the others do the same work with masks on top.
+
         Raises LayoutgenError when the code has no loop.
         """
         inner = [
@@ -126,7 +128,12 @@ class Program:
         ]
         if not inner:
             raise LayoutgenError(f"sass {self.kernel}: has no loop; name a kernel that repeats its work")
-        return max(inner, key=lambda loop: (loop.count("HMMA"), len(loop.body), -loop.start))
+
+        def rank(loop: Loop) -> tuple[int, int, int]:
+            hmma, length = loop.count("HMMA"), len(loop.body)
+            return hmma, -length if hmma else length, -loop.start
+
+        return max(inner, key=rank)
 
     def at(self, address: int) -> Instruction:
         """Return the instruction at an address."""

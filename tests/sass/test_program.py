@@ -9,7 +9,9 @@ import pytest
 from layoutgen import LayoutgenError
 from layoutgen.cpu import parse_ptx
 from layoutgen.sass import decode
+from layoutgen.sass.control import Control
 from layoutgen.sass.operand import Address, Constant, Immediate, Name, Predicate, Register, parse_operand
+from layoutgen.sass.program import Instruction, Program
 from layoutgen.toolchain.binaries import run_tool, tool
 from layoutgen.toolchain.elf import sections
 
@@ -133,3 +135,18 @@ def test_text_of_other_code_is_refused(compiled):
         decode(one.kernel, one.arch, "\n".join(lines[:first] + lines[first + 1 :]), one.cubin)
     with pytest.raises(LayoutgenError, match="1 instructions were read of"):
         decode(one.kernel, one.arch, "\n".join(lines[:first]), one.cubin)
+
+
+def test_of_loops_that_do_the_same_work_the_main_one_is_the_shortest():
+    """A loop over tiles that need masks does what the loop over whole tiles does, and more."""
+
+    def instructions(first, names):
+        for position, name in enumerate(names, first):
+            backward = (Immediate(16 * first),) if name == "BRA" else ()
+            yield Instruction(16 * position, name, (), backward, None, Control.decode(0), 0, name)
+
+    masked = ["HMMA", "FSEL", "FSEL", "BRA"]
+    whole = ["HMMA", "BRA"]
+    code = Program("kernel", "sm_70", (*instructions(0, masked), *instructions(4, whole), *instructions(6, whole)))
+    assert len(code.loops) == 3
+    assert code.main_loop.start == 16 * 4
