@@ -63,8 +63,9 @@ def in_slabs(name: str, place: LinearLayout, k_dim: int, k: int) -> Verdict:
     for dim, (dim_name, count) in enumerate(place.domain.dims):
         for bit in range(count):
             value = 1 << bit
+            element = tuple(value if i == dim else 0 for i in range(2))
             wanted = (value // k * rows, value % k) if dim == k_dim else (value, 0)
-            found = place(**{dim_name: value})
+            found = place(element)
             if found != wanted:
                 element = tuple(value if i == dim else 0 for i in range(2))
                 return Refutation(
