@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,6 +80,12 @@ class Inspection:
     @cached_property
     def ports(self) -> Ports:
         return ports(self.priced, self.loop.body, self.occupied, self.model)
+
+    @property
+    def pipes(self) -> Counter[str]:
+        """How many instructions of the loop go to each pipe (`pricing.PIPES`), most first."""
+        counted = Counter(priced.pipe for priced in self.priced.values())
+        return Counter(dict(counted.most_common()))
 
     @property
     def hmma(self) -> int:
@@ -190,6 +197,7 @@ class Inspection:
                 "instructions": len(self.loop.body),
                 "hmma": self.hmma,
                 "opcodes": dict(self.loop.opcodes),
+                "pipes": dict(self.pipes),
                 "forward_branches": [branch.address for branch in self.loop.forward_branches],
                 "wavefronts": float(sum(self.wavefronts.values())),
                 "instructions_per_hmma": self.instructions_per_hmma,

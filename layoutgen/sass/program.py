@@ -16,6 +16,7 @@ from layoutgen.sass.lines import SourceLine, line_table
 from layoutgen.sass.operand import PT, Immediate, Operand, Predicate, parse_operand
 
 INSTRUCTION_BYTES = 16
+_SEPARATOR = re.compile(r",(?![^{]*\})|(?<=\w)\s+(?=0x)")
 _LINE = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(?:@(!?)(U?P\w+)\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*?)\s*;", re.MULTILINE)
 
 
@@ -45,8 +46,8 @@ class Instruction:
 
     @property
     def target(self) -> int | None:
-        """The address that a branch leads to; None for anything else."""
-        if self.opcode not in ("BRA", "JMP", "CALL") or not self.operands:
+        """The address that a branch leads to; None for anything else, calls included."""
+        if self.opcode not in ("BRA", "JMP") or not self.operands:
             return None
         last = self.operands[-1]
         return int(last.value) if isinstance(last, Immediate) else None
@@ -191,8 +192,10 @@ def parse_operands(text: str) -> tuple[Operand, ...]:
 
     >>> parse_operands("R2, [R4+0x10]")[1].offset, parse_operands("")
     (16, ())
+
+    RET has two that only a space parts.
     """
-    return tuple(parse_operand(part.strip()) for part in re.split(r",(?![^{]*\})", text) if part.strip())
+    return tuple(parse_operand(part.strip()) for part in _SEPARATOR.split(text) if part.strip())
 
 
 def _guard(negated: str, name: str | None) -> Predicate | None:

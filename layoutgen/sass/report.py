@@ -38,6 +38,7 @@ def summary(found: Inspection, clock_mhz: int | None = None) -> str:
         f"  main loop   {loop.start:#x} to {loop.end:#x}: {len(loop.body)} instructions, {found.hmma} HMMA "
         f"({found.instructions_per_hmma:.2f} instructions and {found.load_bytes_per_hmma:.1f} B of shared loads each)",
     ]
+    lines.append("  pipes       " + ", ".join(f"{pipe} {count}" for pipe, count in found.pipes.items()))
     if loop.forward_branches:
         skipped = ", ".join(f"{branch.address:#x}" for branch in loop.forward_branches)
         lines.append(f"  branches    at {skipped} within the loop: counted as not taken")

@@ -139,6 +139,8 @@ def test_ports_add_up(inspected):
     others = sum(width_words(i) for i in found.loop.body if i.opcode in ("LDG", "STG", "LDL", "STL", "SHFL"))
     assert ports.per_warp["lsu"] == pytest.approx(waves + others)
     assert ports.per_warp["tensor"] == 2 * found.hmma
+    assert sum(found.pipes.values()) == len(found.loop.body)
+    assert found.pipes["shared"] == found.loop.count("LDS") + found.loop.count("STS")
     assert ports.per_warp["issue"] == len(found.loop.body)
     assert ports.busy["lsu"] == pytest.approx(ports.per_warp["lsu"] * found.occupied.warps)
     assert ports.busy["tensor"] == ports.per_warp["tensor"] * found.occupied.warps / 4

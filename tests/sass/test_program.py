@@ -12,7 +12,7 @@ from layoutgen.sass import decode
 from layoutgen.sass.control import Control
 from layoutgen.sass.operand import Address, Constant, Immediate, Name, Predicate, Register, parse_operand
 from layoutgen.sass.program import Instruction, Program
-from layoutgen.toolchain.binaries import run_tool, tool
+from layoutgen.toolchain.binaries import assemble, disassemble, run_tool, tool
 from layoutgen.toolchain.elf import sections
 
 KERNELS = [("attention_d96_64x32", "sm_70"), ("matmul_64x64x32", "sm_70"), ("matmul_64x64x32", "sm_75")]
@@ -118,6 +118,16 @@ def test_the_main_loop_does_all_the_mma(compiled, program, name, arch):
     assert loop.count("HMMA") == found.hmma
     assert loop.body[-1].target == loop.start
     assert not any(branch.target for branch in loop.forward_branches)
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
+def test_code_of_every_optimisation_level_is_decoded(compiled, level):
+    for arch in ("sm_70", "sm_75"):
+        _, found = compiled("attention_d96_64x32", arch)
+        cubin, _ = assemble(found.ptx, arch, (level,))
+        program = decode(found.kernel, arch, disassemble(cubin, found.kernel, arch), cubin)
+        assert program.main_loop.count("HMMA") == found.hmma
+        assert {i.opcode for i in program.instructions} >= {"HMMA", "LDS", "STS", "BAR", "EXIT"}
 
 
 def test_another_kernels_cubin_is_refused(compiled):
