@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from layoutgen.algebra import HARDWARE, Kind, LinearLayout, classify
+from layoutgen.algebra import HARDWARE, Kind, LinearLayout, classify, gf2
 from layoutgen.algebra.symbolic import expressions, symbols
 from layoutgen.errors import LayoutgenError
 from layoutgen.proofs.claims import bases, bijective, hardware
@@ -106,9 +106,10 @@ def bijection(name: str, layout: LinearLayout, method: str = "rank") -> Verdict:
             return Refutation(obligation, method, bases(layout, first ^ second), witness)
         element = int(np.argmin(owners))
         return Refutation(obligation, method, "no basis reaches it", f"nobody holds {layout.codomain.unpack(element)}")
+    forward = expressions(layout)
     if isinstance(by_rank, Refutation):
-        return Refutation(obligation, method, by_rank.basis, by_rank.witness)
-    forward, backward = expressions(layout), expressions(layout.invert())
+        return _cancels(obligation, layout, forward)
+    backward = expressions(layout.invert())
     elements = symbols(layout.codomain)
     values: dict[Symbol, Boolean] = {}
     for dim, column in forward.items():
@@ -123,6 +124,27 @@ def bijection(name: str, layout: LinearLayout, method: str = "rank") -> Verdict:
             if _sum(*terms) != inputs[start + bit]:
                 raise LayoutgenError(f"bijection: the inverse of {name} does not cancel at {dim}{bit}")
     return Certificate(obligation, method, _equations(backward))
+
+
+def _cancels(obligation: Obligation, layout: LinearLayout, forward: Mapping[str, tuple[Boolean, ...]]) -> Refutation:
+    """Refute a bijection by a sum that cancels: of hardware bits in every coordinate, or of coordinate bits."""
+    if layout.kernel:
+        vector = layout.kernel[0]
+        chosen = {symbol for bit, symbol in enumerate(symbols(layout.domain)) if vector >> bit & 1}
+        left = [value for column in forward.values() for value in column if len(value.free_symbols & chosen) % 2]
+        if left:
+            raise LayoutgenError(f"bijection: the sum of {bases(layout, vector)} does not cancel in {left[0]}")
+        both = f"{hardware(layout, 0)} and {hardware(layout, vector)} both hold {layout.codomain.unpack(0)}"
+        return Refutation(obligation, "symbolic", bases(layout, vector), both)
+    bits = [value for _, column in reversed(list(forward.items())) for value in column]
+    rows = [sum((column >> bit & 1) << i for i, column in enumerate(layout.columns)) for bit in range(len(bits))]
+    relation = gf2.echelon(rows).kernel[0]
+    chosen_bits = [bit for bit in range(len(bits)) if relation >> bit & 1]
+    if _sum(*(bits[bit] for bit in chosen_bits)).free_symbols:
+        raise LayoutgenError("bijection: a relation between coordinates does not cancel")
+    sums = " + ".join(layout.codomain.bit_name(bit) for bit in chosen_bits)
+    orphan = layout.codomain.unpack(1 << chosen_bits[0])
+    return Refutation(obligation, "symbolic", f"{sums} = 0 for every index", f"nobody holds {orphan}")
 
 
 def trivial(name: str, source: LinearLayout, target: LinearLayout, method: str = "rank") -> Verdict:

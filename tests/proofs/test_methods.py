@@ -92,9 +92,25 @@ def test_two_owners_are_named_in_each_way(method: str) -> None:
     assert verdict.witness.endswith("both hold (0, 0)") or "both hold (1, 0)" in verdict.witness
 
 
-def test_an_orphan_is_named_exhaustively() -> None:
-    layout = LinearLayout.from_bases({"lane": [[1, 0]]}, (2, 2))
-    assert refuted(bijection("tile", layout, "exhaustive")).witness == "nobody holds (0, 1)"
+@pytest.mark.parametrize("method", METHODS)
+def test_an_orphan_is_named_in_each_way(method: str) -> None:
+    layout = LinearLayout.from_bases({"lane": [[1, 1]]}, (2, 2))
+    assert refuted(bijection("tile", layout, method)).witness in ("nobody holds (0, 1)", "nobody holds (1, 0)")
+
+
+def test_a_symbolic_refutation_names_the_relation() -> None:
+    layout = LinearLayout.from_bases({"lane": [[1, 1]]}, (2, 2))
+    assert refuted(bijection("tile", layout, "symbolic")).basis == "dim10 + dim00 = 0 for every index"
+
+
+@few
+@given(layouts(6))
+def test_the_witness_of_a_symbolic_refutation_is_true(layout: LinearLayout) -> None:
+    verdict = bijection("tile", layout, "symbolic")
+    if isinstance(verdict, Refutation) and verdict.witness.startswith("nobody holds "):
+        assert eval(verdict.witness.removeprefix("nobody holds ")) not in {
+            layout(layout.domain.unpack(packed)) for packed in range(layout.domain.size)
+        }
 
 
 def test_p_is_refuted_with_the_value_that_moves() -> None:
