@@ -87,7 +87,7 @@ def store_global(machine: Machine, address: Array, width: int, values: Sequence[
     full = [_spread(machine, value, f"u{width}") for value in values]
     items = full if lanes is None else [value[lanes] for value in full]
     block = machine.block if lanes is None else machine.block[lanes]
-    done = machine.glob.write(picked, width, items, block)
+    done = machine.glob.write(picked, width, items, block, machine.pc)
     for kind, bad, what in (
         (rules.OUT_OF_BOUNDS, done.outside, "writes"),
         (rules.UNOWNED, done.unowned, "writes what this launch does not own:"),

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu import watch as rules
 from layoutgen.cpu.counters import Counters, LineCount
-from layoutgen.cpu.machine import ExecutionError, Machine
+from layoutgen.cpu.machine import LANES, ExecutionError, Machine, Step
 from layoutgen.cpu.memory import GlobalMemory, Tensor
 from layoutgen.cpu.ptx_decode import decode_program
 from layoutgen.cpu.ptx_memory import narrowest_shared_access
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Parameter, Program, parse_ptx
+from layoutgen.cpu.ptx_parser import Program, parse_ptx
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
 from layoutgen.cpu.source import Source
 from layoutgen.cpu.tensor_core import ArithmeticUnavailableError
@@ -112,44 +112,98 @@ def launch(
     began = time.perf_counter()
     if isinstance(program, str):
         program = parse_ptx(program)
-    shape = _grid(grid)
+    shape = grid_sizes(grid)
     _check(program, num_warps, mma, shared_bytes)
-    tensors: list[Tensor] = []
-    for argument in arguments:
-        if isinstance(argument, Tensor) and not any(argument is known for known in tensors):
-            tensors.append(argument)
-            argument.begin_launch()
+    tensors = tensors_of(arguments)
     memory = GlobalMemory(tensors)
     with np.errstate(all="ignore"):
         slots = Slots(program, _bind(program, arguments, memory))
         code = decode_program(program, slots)
         watch = Watch([i.source for i in program.instructions], [i.text for i in program.instructions])
         counters = Counters(len(code))
-        blocks = shape[0] * shape[1] * shape[2]
-        group = max(1, threads_at_once // (32 * num_warps))
         size = max([program.shared_bytes, *program.shared.values()]) + (shared_bytes or 0)
         grain = narrowest_shared_access(program.instructions)
-        steps = redundant = 0
-        for start in range(0, blocks, group):
-            numbers = np.arange(start, min(start + group, blocks))
-            machine = Machine(numbers, shape, num_warps, memory, size, grain, watch, counters, mma, step_limit)
+
+        def prepare(machine: Machine) -> None:
             machine.regs = slots.initial()
-            machine.run(code)
-            steps += machine.steps
-            redundant += machine.shared_watch.redundant
-            if progress is not None:
-                progress(int(numbers[-1]) + 1, blocks)
-    findings = list(watch.findings)
-    if expect_all_written:
-        findings += _unwritten(tensors)
-    lines, total = _costs(program, counters)
+
+        work = run_blocks(
+            code, prepare, None, shape, num_warps, memory, size, grain, watch, counters, mma, step_limit,
+            threads_at_once, progress,
+        )  # fmt: skip
+    return report_launch(
+        program.name, shape, num_warps, mma, watch, tensors if expect_all_written else [],
+        [i.source for i in program.instructions], [i.op[0] == "mma" for i in program.instructions],
+        counters, work, began,
+    )  # fmt: skip
+
+
+# What the instruction sets share --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """What executing all blocks took: vector instructions, and shared stores of the bytes that were there."""
+
+    steps: int
+    redundant: int
+
+
+def tensors_of(arguments: Sequence[Argument]) -> list[Tensor]:
+    """The distinct tensors among the arguments, ready for a launch."""
+    tensors: list[Tensor] = []
+    for argument in arguments:
+        if isinstance(argument, Tensor) and not any(argument is known for known in tensors):
+            tensors.append(argument)
+            argument.begin_launch()
+    return tensors
+
+
+def run_blocks(
+    code: list[Step], prepare: Callable[[Machine], None], finish: Callable[[Machine], None] | None,
+    grid: tuple[int, int, int], num_warps: int, memory: GlobalMemory, shared_bytes: int, grain: int, watch: Watch,
+    counters: Counters, mma: str, step_limit: int, threads_at_once: int, progress: Progress | None,
+) -> Work:  # fmt: skip
+    """Execute all blocks, as many at once as `threads_at_once` allows. `prepare` gives a machine its registers,
+    `finish` sees it at its end."""
+    blocks = grid[0] * grid[1] * grid[2]
+    group = max(1, threads_at_once // (LANES * num_warps))
+    steps = redundant = 0
+    for start in range(0, blocks, group):
+        numbers = np.arange(start, min(start + group, blocks))
+        machine = Machine(numbers, grid, num_warps, memory, shared_bytes, grain, watch, counters, mma, step_limit)
+        prepare(machine)
+        machine.run(code)
+        if finish is not None:
+            finish(machine)
+        steps += machine.steps
+        redundant += machine.shared_watch.redundant
+        if progress is not None:
+            progress(int(numbers[-1]) + 1, blocks)
+    return Work(steps, redundant)
+
+
+def report_launch(
+    kernel: str, grid: tuple[int, int, int], num_warps: int, mma: str, watch: Watch, outputs: Sequence[Tensor],
+    sources: Sequence[Source], is_mma: Sequence[bool], counters: Counters, work: Work, began: float,
+) -> LaunchReport:  # fmt: skip
+    """The report of a launch. Elements of `outputs` that nobody wrote are a finding."""
+    lines: dict[Source, LineCount] = {}
+    total = LineCount()
+    for pc, (source, counts) in enumerate(zip(sources, is_mma, strict=True)):
+        cost = counters.at(pc, counts)
+        lines[source] = lines.get(source, LineCount()) + cost
+        total = total + cost
+    by_place = dict(sorted(lines.items(), key=lambda item: (item[0].file, item[0].line)))
+    findings = (*watch.findings, *_unwritten(outputs))
     return LaunchReport(
-        program.name, shape, num_warps, mma, tuple(findings), lines, total, redundant, steps,
+        kernel, grid, num_warps, mma, findings, by_place, total, work.redundant, work.steps,
         time.perf_counter() - began,
     )  # fmt: skip
 
 
-def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
+def grid_sizes(grid: int | Sequence[int]) -> tuple[int, int, int]:
+    """The grid as (x, y, z)."""
     sizes = [grid] if isinstance(grid, int) else list(grid)
     if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
         raise ExecutionError(f"launch: grid {grid}; one to three positive sizes are wanted")
@@ -157,11 +211,16 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     return int(x), int(y), int(z)
 
 
-def _check(program: Program, num_warps: int, mma: str, shared_bytes: int | None) -> None:
+def check_launch(num_warps: int, mma: str) -> None:
+    """Refuse an arithmetic or a number of warps that there is not."""
     if mma not in ARITHMETICS:
         raise ExecutionError(f"launch: no arithmetic {mma!r}; v100 and exact are known")
     if not 1 <= num_warps <= 32:
         raise ExecutionError(f"launch: {num_warps} warps a block; 1 to 32 are possible")
+
+
+def _check(program: Program, num_warps: int, mma: str, shared_bytes: int | None) -> None:
+    check_launch(num_warps, mma)
     if program.threads and program.threads != 32 * num_warps:
         raise ExecutionError(
             f"launch: {num_warps} warps, but {program.name} was compiled for {program.threads // 32} (.reqntid)"
@@ -183,7 +242,7 @@ def _bind(program: Program, arguments: Sequence[Argument], memory: GlobalMemory)
     bound = {}
     for number, parameter in enumerate(parameters):
         if number < len(arguments):
-            bound[parameter.name] = _value(parameter, number, arguments[number], memory)
+            bound[parameter.name] = parameter_value(parameter.type, number, arguments[number], memory)
         elif parameter.type != "u64":
             raise ExecutionError(f"launch: argument {number} of {program.name} ({parameter.type}) is missing")
         else:
@@ -191,8 +250,8 @@ def _bind(program: Program, arguments: Sequence[Argument], memory: GlobalMemory)
     return bound
 
 
-def _value(parameter: Parameter, number: int, argument: Argument, memory: GlobalMemory) -> Array:
-    kind = parameter.type
+def parameter_value(kind: str, number: int, argument: Argument, memory: GlobalMemory) -> Array:
+    """Argument `number` as the bits of a parameter of PTX type `kind`: an unsigned array of one element."""
     own = storage(BITS[kind])
     if argument is None:
         argument = 0
@@ -207,7 +266,7 @@ def _value(parameter: Parameter, number: int, argument: Argument, memory: Global
     return np.array([int(argument) & ((1 << BITS[kind]) - 1)], own)
 
 
-def _unwritten(tensors: list[Tensor]) -> list[Finding]:
+def _unwritten(tensors: Sequence[Tensor]) -> list[Finding]:
     return [
         Finding(
             rules.UNWRITTEN,
@@ -219,13 +278,3 @@ def _unwritten(tensors: list[Tensor]) -> list[Finding]:
         for tensor in tensors
         if tensor.unwritten
     ]
-
-
-def _costs(program: Program, counters: Counters) -> tuple[dict[Source, LineCount], LineCount]:
-    lines: dict[Source, LineCount] = {}
-    total = LineCount()
-    for pc, instruction in enumerate(program.instructions):
-        cost = counters.at(pc, instruction.op[0] == "mma")
-        lines[instruction.source] = lines.get(instruction.source, LineCount()) + cost
-        total = total + cost
-    return dict(sorted(lines.items(), key=lambda item: (item[0].file, item[0].line))), total

@@ -63,6 +63,7 @@ class Machine:
         self.shared_watch = SharedWatch(self.blocks, warps, shared_bytes, grain)
         self.arithmetic = arithmetic
         self.regs: list[Array] = []
+        self.own: Any = None  # what an instruction set keeps beside registers
         self.mask: Array | None = None
         self.exited: Array | None = None
         self.pc = 0
@@ -137,6 +138,10 @@ class Machine:
     def _wait(self, pc: int, mask: Array) -> None:
         known = self._waiting.get(pc)
         self._waiting[pc] = mask if known is None else known | mask
+
+    def resume(self, pc: int, mask: Array) -> None:
+        """Let threads that no group holds go on at `pc`, when their turn comes."""
+        self._wait(pc, mask)
 
     def set_mask(self, mask: Array | None) -> None:
         """Make `mask` the running group."""

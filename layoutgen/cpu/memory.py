@@ -74,6 +74,7 @@ class Tensor:
         self.initialised: Array = np.zeros(self.storage.size, np.bool_)
         self.ready = False  # every owned byte is initialised
         self.writer: Array | None = np.full(self.storage.size, -1, np.int32) if writable else None
+        self._instruction: Array = np.full(self.storage.size if writable else 0, -1, np.int32)
 
     @property
     def _steps(self) -> tuple[int, ...]:
@@ -108,6 +109,7 @@ class Tensor:
         """Forget who wrote which element: that is a matter of one launch."""
         if self.writer is not None:
             self.writer.fill(-1)
+            self._instruction.fill(-1)
 
     @property
     def array(self) -> Array:
@@ -122,6 +124,12 @@ class Tensor:
         if self.writer is None:
             return 0
         return int(np.count_nonzero(self.owned & ~self.initialised)) // self.dtype.itemsize
+
+    def written_by(self, index: Sequence[int]) -> int | None:
+        """The number of the instruction that wrote an element last in the latest launch; None when none did."""
+        byte = self.skip - self.low + sum(i * step for i, step in zip(index, self._steps, strict=True))
+        number = int(self._instruction[byte]) if self.writable else -1
+        return None if number < 0 else number
 
     def __repr__(self) -> str:
         kind = "output" if self.writable else "input"
@@ -244,9 +252,9 @@ class GlobalMemory:
             bad |= ~np.take(tensor.initialised, offset + byte)
         return values, bad if bad.any() else None
 
-    def write(self, address: Array, width: int, values: Sequence[Array], block: Array) -> Write:
+    def write(self, address: Array, width: int, values: Sequence[Array], block: Array, instruction: int = -1) -> Write:
         """Store one item of `width` bytes for every array in `values`. `block` numbers the block of each
-        lane."""
+        lane, `instruction` the store."""
         whole = width * len(values)
         parts = self._locate(address, whole)
         outside = None
@@ -275,6 +283,7 @@ class GlobalMemory:
                 before = tensor.writer[at]
                 clash[chosen] |= (before >= 0) & (before != block[chosen])
                 tensor.writer[at] = block[chosen]
+                tensor._instruction[at] = instruction
                 clash[chosen] |= tensor.writer[at] != block[chosen]
                 tensor.initialised[at] = True
         return Write(outside, unowned if unowned.any() else None, clash if clash.any() else None)
