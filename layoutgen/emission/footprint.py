@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layoutgen.emission.polynomial import Polynomial
@@ -48,12 +48,13 @@ class Access:
 
 @dataclass
 class Walk:
-    """The walk through a kernel: what its symbols range over, and the accesses met so far."""
+    """The walk through a kernel: what its symbols range over, which are numbers of tiles, and the accesses so far."""
 
     functions: Mapping[str, ast.FunctionDef]
     grid: Sequence[Tiles | None]
     extents: dict[str, int | Tiles | None] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
+    counts: dict[str, Tiles] = field(default_factory=dict)
     divisors: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def fresh(self, extent: int | Tiles | None) -> Polynomial:
@@ -117,9 +118,32 @@ class Walk:
             return None
         if span.value is not None:
             return max(0, -(-span.value // step))
-        if len(span.terms) == 1 and span.terms[0][1] == 1 and len(span.terms[0][0]) == 1:
-            return Tiles(span.terms[0][0][0], step)
-        return None
+        terms = dict(span.terms)
+        rest = terms.pop((), 0)
+        if len(terms) != 1:
+            return None
+        ((monomial, factor),) = terms.items()
+        if len(monomial) != 1:
+            return None
+        tiles = self.counts.get(monomial[0])
+        if tiles is None:
+            return Tiles(monomial[0], step, -rest) if factor == 1 else None
+        if factor != step or rest % step:
+            return None
+        return replace(tiles, offset=tiles.offset - rest // step * tiles.size)
+
+    def count(self, length: Polynomial, size: int | None, whole: bool) -> Value:
+        """Return the number of tiles in a length as a symbol."""
+        terms = dict(length.terms)
+        offset = -terms.pop((), 0)
+        if size is None or size < 1 or len(terms) != 1:
+            return OPAQUE
+        ((monomial, factor),) = terms.items()
+        if factor != 1 or len(monomial) != 1 or monomial[0] in self.extents or monomial[0] in self.counts:
+            return OPAQUE
+        tiles = Tiles(monomial[0], size, offset, whole)
+        self.counts[str(tiles)] = tiles
+        return Polynomial.symbol(str(tiles))
 
     def _branch(self, branch: ast.If, names: dict[str, Value]) -> None:
         """Follow the way that a known condition takes, else both; names that they bind differently are then opaque."""
@@ -188,7 +212,7 @@ class Walk:
             name = f"({left} / {right})"
             self.extents[name] = Tiles(part, 1)
             return Polynomial.symbol(name)
-        return OPAQUE
+        return self.count(left, right.value, whole=True)
 
     def _compare(self, node: ast.Compare, names: dict[str, Value]) -> Value:
         values = [self.value(part, names) for part in (node.left, *node.comparators)]
@@ -235,6 +259,8 @@ class Walk:
             start, stop = arguments[:2]
             count = (stop - start).value
             return start + self.fresh(count)
+        if name == "cdiv" and all(isinstance(argument, Polynomial) for argument in arguments[:2]):
+            return self.count(arguments[0], arguments[1].value, whole=False)
         if name in ("multiple_of", "max_contiguous", "max_constancy", "convert_layout"):
             return arguments[0]
         if name in ("load", "store"):

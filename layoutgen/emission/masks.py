@@ -117,16 +117,19 @@ def _footprint(access: Access, address: Pointer, dims: Dims, walk: Walk) -> Foot
 
 
 def _axis(coordinate: Polynomial, length: str | int, masked: bool, walk: Walk) -> Axis | None:
-    start, steps = 0, []
+    start, steps, base = 0, [], []
     for monomial, coefficient in coordinate.terms:
         if not monomial:
             start = coefficient
+            continue
+        if len(monomial) == 1 and monomial[0] in walk.counts:
+            base.append((coefficient, walk.counts[monomial[0]]))
             continue
         extent = walk.extents.get(monomial[0]) if len(monomial) == 1 else None
         if extent is None or coefficient < 1:
             return None
         steps.append(Step(coefficient, extent))
-    return Axis(length, start, tuple(steps), masked) if start >= 0 else None
+    return Axis(length, start, tuple(steps), masked, tuple(base)) if start >= 0 else None
 
 
 # ---- the host function

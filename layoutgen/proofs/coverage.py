@@ -7,6 +7,7 @@ number of tiles ceil(length / size) and the mask. A tile with gaps is refused ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,28 @@ from layoutgen.proofs.obligation import Certificate, Obligation, Refutation, Ver
 
 @dataclass(frozen=True)
 class Tiles:
-    """An index from 0 to ceil(length / size) - 1, for every length from 0 on. Of size 1 it is each element once."""
+    """How many tiles of a size there are in length - offset, the last one possibly cut short, or `whole` ones alone.
+
+    As an extent it is an index from 0 to one less, for every length from 0 on. Of size 1 it is each element once.
+
+    >>> Tiles("t", 32, offset=32, whole=True).count(100)
+    2
+    """
 
     length: str
     size: int
+    offset: int = 0
+    whole: bool = False
+
+    def count(self, length: int) -> int:
+        spare = length - self.offset
+        return max(0, spare // self.size if self.whole else -(-spare // self.size))
 
     def __str__(self) -> str:
-        return self.length if self.size == 1 else f"ceil({self.length} / {self.size})"
+        rest = f"({self.length} - {self.offset})" if self.offset else self.length
+        if self.size == 1:
+            return rest
+        return f"{'floor' if self.whole else 'ceil'}({rest} / {self.size})"
 
 
 @dataclass(frozen=True)
@@ -36,20 +52,22 @@ class Step:
 class Axis:
     """One coordinate of an access: start + the sum of its steps, masked by coordinate < length or not at all.
 
-    `length` is the name of a size, known when the kernel is launched, or a number.
+    `length` is the name of a size, known when the kernel is launched, or a number. `base` adds a number of tiles to the
+    start, each times its coefficient, as the remainder behind a loop over whole tiles does.
     """
 
     length: str | int
     start: int
     steps: tuple[Step, ...]
     masked: bool
+    base: tuple[tuple[int, Tiles], ...] = ()
 
     def touched(self, lengths: Mapping[str, int]) -> set[int]:
         """Return every coordinate that is read or written when the sizes are these; tests compare with it."""
-        values = {self.start}
+        values = {self.start + sum(c * tiles.count(lengths[tiles.length]) for c, tiles in self.base)}
         for step in self.steps:
             extent = step.extent
-            count = -(-lengths[extent.length] // extent.size) if isinstance(extent, Tiles) else extent
+            count = extent.count(lengths[extent.length]) if isinstance(extent, Tiles) else extent
             values = {value + step.coefficient * i for value in values for i in range(count)}
         limit = lengths[self.length] if isinstance(self.length, str) else self.length
         return {value for value in values if not self.masked or value < limit}
@@ -97,6 +115,8 @@ def axis_fault(axis: Axis) -> Fault | None:
     if fault is not None:
         return fault
     counted = [(step.coefficient, step.extent) for step in axis.steps if isinstance(step.extent, Tiles)]
+    if axis.base or any(tiles.offset or tiles.whole for _, tiles in counted):
+        return union_fault([axis])[0]
     if not counted:
         missed = axis.start + reach
         return Fault("no tiles are counted", f"with {name} = {missed + 1}, {missed} is missed")
@@ -123,7 +143,8 @@ def axis_fault(axis: Axis) -> Fault | None:
 def covers(tensor: str, names: Sequence[str], footprints: Sequence[Footprint]) -> Verdict:
     """Discharge claim 6 for all accesses of one kind to one tensor, whose dims are called `names`.
 
-    Each access must cover every dim of symbolic length by itself; dims of known length may be shared out among them.
+    Each access must cover every dim of symbolic length by itself, save one that they may cover part by part; dims of
+    known length may be shared out among them.
     """
     kinds = sorted({footprint.kind for footprint in footprints})
     lengths = [axis.length for axis in footprints[0].axes] if footprints else []
@@ -133,13 +154,23 @@ def covers(tensor: str, names: Sequence[str], footprints: Sequence[Footprint]) -
         6,
         f"of [{shape}], for all lengths, nothing outside is touched and nothing inside is missed",
     )
+    together: dict[int, str] = {}
+    for dim, (name, length) in enumerate(zip(names, lengths, strict=True)):
+        faults = [(f.line, axis_fault(f.axes[dim])) for f in footprints] if isinstance(length, str) else []
+        found = [(line, fault) for line, fault in faults if fault is not None]
+        if not found:
+            continue
+        line, fault = found[0]
+        if len(footprints) > 1 and not together:
+            # No access covers the dim by itself; several may, one part each.
+            shared, fact = _together(dim, footprints)
+            if shared is None:
+                together[dim] = f"{name}: {fact}"
+                continue
+            if all(_is_part(footprint.axes[dim]) for footprint in footprints):
+                fault = shared
+        return _refute(obligation, line, name, fault)
     facts = []
-    for footprint in footprints:
-        for name, axis in zip(names, footprint.axes, strict=True):
-            if isinstance(axis.length, str):
-                fault = axis_fault(axis)
-                if fault is not None:
-                    return _refute(obligation, footprint.line, name, fault)
     for dim, (name, length) in enumerate(zip(names, lengths, strict=True)):
         if isinstance(length, int):
             fault_line = _fixed_fault(name, length, [(f.line, f.axes[dim]) for f in footprints])
@@ -147,9 +178,75 @@ def covers(tensor: str, names: Sequence[str], footprints: Sequence[Footprint]) -
                 line, fault = fault_line
                 return _refute(obligation, line, name, fault)
             facts.append(f"{name}: 0 .. {length - 1} exactly")
+        elif dim in together:
+            facts.append(together[dim])
         else:
             facts += sorted({_fact(name, footprint.axes[dim]) for footprint in footprints})
     return Certificate(obligation, "symbolic", tuple(facts))
+
+
+def _is_part(axis: Axis) -> bool:
+    counted = [step.extent for step in axis.steps if isinstance(step.extent, Tiles)]
+    return bool(axis.base or axis.start or not counted or any(tiles.offset or tiles.whole for tiles in counted))
+
+
+def _together(dim: int, footprints: Sequence[Footprint]) -> tuple[Fault | None, str]:
+    """Check one dim of symbolic length over all accesses, for each stretch of the dims of known size apart."""
+    stretches: dict[frozenset[int], list[Footprint]] = {}
+    fixed = [i for i, axis in enumerate(footprints[0].axes) if isinstance(axis.length, int)]
+    if len(fixed) > 1:
+        return Fault("two dims of known size", "their parts are not followed"), ""
+    elements = range(int(footprints[0].axes[fixed[0]].length)) if fixed else range(1)
+    for element in elements:
+        held = [f for f in footprints if not fixed or _holds(f.axes[fixed[0]], element)]
+        stretches.setdefault(frozenset(map(id, held)), held)
+    period = 0
+    for held in stretches.values():
+        fault, step = union_fault([footprint.axes[dim] for footprint in held])
+        if fault is not None:
+            return fault, ""
+        period = max(period, step)
+    lines = ", ".join(str(line) for line in sorted({footprint.line for footprint in footprints}))
+    return None, f"lines {lines} together, by induction over the length in steps of {period}"
+
+
+def _holds(axis: Axis, element: int) -> bool:
+    reach, _ = _run(axis)
+    return axis.start <= element < axis.start + reach
+
+
+def union_fault(axes: Sequence[Axis]) -> tuple[Fault | None, int]:
+    """Return why several accesses do not touch exactly 0 .. length - 1 together, and the period of the argument.
+
+    Every count of tiles grows by period / size when the length grows by the period, so beyond the first few tiles what
+    is touched at length + period is what is touched at length, with the last period repeated: an element from there on
+    is inside, or outside, exactly if the one a period before is. So the lengths up to there decide for all.
+    """
+    counted = [
+        (coefficient, tiles)
+        for axis in axes
+        for coefficient, tiles in (
+            *axis.base,
+            *((s.coefficient, s.extent) for s in axis.steps if isinstance(s.extent, Tiles)),
+        )
+    ]
+    if not axes:
+        return Fault("no access", "0 is missed"), 1
+    for coefficient, tiles in counted:
+        if tiles.length != axes[0].length or coefficient != tiles.size:
+            return Fault(f"{tiles} tiles, {coefficient} apart", "what they cover together is not followed"), 1
+    period = math.lcm(*(tiles.size for _, tiles in counted)) if counted else 1
+    runs = [sum(s.coefficient * (s.extent - 1) for s in axis.steps if isinstance(s.extent, int)) for axis in axes]
+    settled = max(axis.start + run for axis, run in zip(axes, runs, strict=True)) + 1
+    settled += max((tiles.offset + tiles.size for _, tiles in counted), default=0)
+    name = str(axes[0].length)
+    for length in range(2 * (settled + period) + period + 1):
+        touched: set[int] = set().union(*(axis.touched({name: length}) for axis in axes))
+        wrong = sorted(touched.symmetric_difference(range(length)))
+        if wrong:
+            how = "is missed" if wrong[0] < length else "lies outside and is touched"
+            return Fault("all accesses together", f"with {name} = {length}, {wrong[0]} {how}"), period
+    return None, period
 
 
 def _fixed_fault(name: str, length: int, axes: Sequence[tuple[int, Axis]]) -> tuple[int, Fault] | None:
@@ -174,7 +271,9 @@ def _refute(obligation: Obligation, line: int, name: str, fault: Fault) -> Refut
 
 def _fact(name: str, axis: Axis) -> str:
     reach, _ = _run(axis)
-    counted = next(_tiles(axis))
+    counted = next(_tiles(axis), None)
+    if counted is None or axis.base:
+        return f"{name}: by induction over the length"
     if counted.size == 1 and reach == 1:
         return f"{name}: each of {counted} once"
     apart = next(step.coefficient for step in axis.steps if isinstance(step.extent, Tiles))
