@@ -14,6 +14,7 @@ from layoutgen.kernels import AttentionRequest, Request
 from layoutgen.profiles import Profile, load_profile, profile_names
 from layoutgen.profiles.model import Model, load_model
 from layoutgen.sass.counts import count_tiles, loop_mma, wavefronts_of
+from layoutgen.sass.lines import SourceLine
 from layoutgen.sass.occupancy import Occupancy, occupancy
 from layoutgen.sass.ports import Ports, ports
 from layoutgen.sass.pricing import PIPE_OF, Price, price, width_words
@@ -71,6 +72,15 @@ class Inspection:
     priced: Mapping[int, Price]
     unpriced: tuple[str, ...]
     occupied: Occupancy
+
+    def where(self, source: SourceLine | None) -> str:
+        """Write a source line with the name of the kernel's file.
+
+        The code may come from Triton's cache, and then names the file that the same source was first compiled from.
+        """
+        if source is None:
+            return "?"
+        return str(source).replace(f"{source.outermost.file}:", f"{self.name}.py:")
 
     def with_model(self, model: Model) -> Inspection:
         """Return the same kernel priced by another model."""
@@ -250,7 +260,7 @@ def instruction_dicts(found: Inspection) -> list[dict[str, Any]]:
                 "address": instruction.address,
                 "text": instruction.text,
                 "control": str(instruction.control),
-                "source": None if instruction.source is None else str(instruction.source),
+                "source": found.where(instruction.source),
                 "port": None if priced is None else priced.port,
                 "cycles": None if priced is None else priced.cycles,
                 "wavefronts": found.wavefronts.get(instruction.address),

@@ -79,8 +79,7 @@ def _lines(found: Inspection, most: int = 10) -> list[tuple[str, ...]]:
     count: Counter[str] = Counter()
     waves: dict[str, float] = defaultdict(float)
     for instruction, row in zip(found.loop.body, found.spent, strict=True):
-        place = instruction.source.outermost if instruction.source else None
-        name = str(place) if place else "?"
+        name = found.where(instruction.source.outermost if instruction.source else None)
         cycles[name] += sum(row)
         count[name] += 1
         waves[name] += found.wavefronts.get(instruction.address, 0)
@@ -111,7 +110,7 @@ def instructions(found: Inspection) -> str:
                 cycles,
                 waits,
                 reason,
-                str(instruction.source or ""),
+                found.where(instruction.source),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

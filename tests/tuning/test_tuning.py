@@ -240,7 +240,8 @@ def words(tmp_path, *more):
             "--cache", str(tmp_path / "cache"), *more]  # fmt: skip
 
 
-def test_the_command_writes_a_profile_that_emit_uses(tmp_path):
+def test_the_command_writes_a_profile_that_emit_uses(tmp_path, monkeypatch):
+    monkeypatch.setattr("layoutgen.tuning.cache.code_digest", lambda: "fixed")
     target = tmp_path / "tuned.yml"
     result = CliRunner().invoke(main, words(tmp_path, "-o", str(target)))
     assert result.exit_code == 0, result.output
@@ -274,9 +275,21 @@ def test_bad_requests_cost_one_line(arguments, message):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_killed_search_loses_nothing_that_was_done(tmp_path):
-    command = [sys.executable, "-m", "layoutgen", *words(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+KILLED = """
+import sys
+from layoutgen.cli import main
+from layoutgen.tuning import cache
+if __name__ == "__main__":
+    cache.code_digest = lambda: "fixed"
+    main(sys.argv[1:])
+"""
+
+
+def test_a_killed_search_loses_nothing_that_was_done(tmp_path, monkeypatch):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)  # the code must not change between the two searches, whoever edits it meanwhile
+    monkeypatch.setattr("layoutgen.tuning.cache.code_digest", lambda: "fixed")
+    process = subprocess.Popen([sys.executable, script, *words(tmp_path)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("[1/"):
@@ -288,6 +301,21 @@ def test_a_killed_search_loses_nothing_that_was_done(tmp_path):
     again = CliRunner().invoke(main, words(tmp_path))
     assert again.exit_code == 0, again.output
     assert ", known" in again.stderr
+
+
+def test_a_scheduler_that_is_not_there_is_named(cache):
+    pytest.importorskip("distributed", reason="needs layoutgen[dask]")
+    with pytest.raises(LayoutgenError, match="--scheduler nonsense: no Dask scheduler answers there"):
+        tune(three(), cache, scheduler="nonsense")
+
+
+def test_without_dask_the_extra_is_named(cache, monkeypatch):
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(search_module, "import_module", absent)
+    with pytest.raises(LayoutgenError, match=r"install layoutgen\[dask\]"):
+        tune(three(), cache, scheduler="tcp://127.0.0.1:1")
 
 
 def test_dask_does_the_same_jobs(tmp_path, cache):
