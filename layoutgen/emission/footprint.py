@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.proofs.coverage import Tiles
+from layoutgen.proofs.coverage import Between, Tiles
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,21 @@ class Mask:
     positive: tuple[Polynomial, ...]
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """An integer that is not followed, but lies in 0 .. limit."""
+
+    limit: int
+
+
 class Opaque:
     """A value that is not followed."""
 
 
 OPAQUE = Opaque()
 Value = Any
+Extent = int | Tiles | Between | None
+"""What an index ranges over, from 0 on; None if that is not followed."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,12 @@ class Walk:
 
     functions: Mapping[str, ast.FunctionDef]
     grid: Sequence[Tiles | None]
-    extents: dict[str, int | Tiles | None] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
     counts: dict[str, Tiles] = field(default_factory=dict)
     divisors: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def fresh(self, extent: int | Tiles | None) -> Polynomial:
+    def fresh(self, extent: Extent) -> Polynomial:
         name = f"x{len(self.extents)}"
         self.extents[name] = extent
         return Polynomial.symbol(name)
@@ -113,13 +122,17 @@ class Walk:
         self._bind(loop.target, index, names)
         self.block(loop.body, names)
 
-    def _iterations(self, span: Polynomial, step: int | None) -> int | Tiles | None:
+    def _iterations(self, span: Polynomial, step: int | None) -> Extent:
         if step is None or step < 1:
             return None
         if span.value is not None:
             return max(0, -(-span.value // step))
         terms = dict(span.terms)
         rest = terms.pop((), 0)
+        ends = {factor: self.counts.get(monomial[0]) for monomial, factor in terms.items() if len(monomial) == 1}
+        high, low = ends.get(1), ends.get(-1)
+        if len(terms) == 2 and high and low and step == 1 and not rest:
+            return Between(low, high)
         if len(terms) != 1:
             return None
         ((monomial, factor),) = terms.items()
@@ -136,8 +149,8 @@ class Walk:
         """Return the number of tiles in a length as a symbol."""
         terms = dict(length.terms)
         offset = -terms.pop((), 0)
-        if size is None or size < 1 or len(terms) != 1:
-            return OPAQUE
+        if size is None or size < 1 or len(terms) != 1 or offset > 0:
+            return OPAQUE  # a length less some could be negative
         ((monomial, factor),) = terms.items()
         if factor != 1 or len(monomial) != 1 or monomial[0] in self.extents or monomial[0] in self.counts:
             return OPAQUE
@@ -145,12 +158,25 @@ class Walk:
         self.counts[str(tiles)] = tiles
         return Polynomial.symbol(str(tiles))
 
+    def _at_least_none(self, value: Polynomial, least: Value) -> Value:
+        """A number of tiles less some, but not below 0: the tiles of a length that is shorter by those."""
+        terms = dict(value.terms)
+        less = -terms.pop((), 0)
+        name = next(iter(terms), ("",))[0]
+        tiles = self.counts.get(name)
+        if tiles is None or value.by(name) != Polynomial.constant(1) or least != Polynomial.constant(0):
+            return OPAQUE
+        fewer = replace(tiles, offset=tiles.offset + less * tiles.size)
+        self.counts[str(fewer)] = fewer
+        return Polynomial.symbol(str(fewer))
+
     def _branch(self, branch: ast.If, names: dict[str, Value]) -> None:
         """Follow the way that a known condition takes, else both; names that they bind differently are then opaque."""
         test = self.value(branch.test, names)
-        known = test.positive[0].value if isinstance(test, Mask) and len(test.positive) == 1 else None
-        if known is not None:
-            self.block(branch.body if known > 0 else branch.orelse, names)
+        if isinstance(test, Mask) and len(test.positive) == 1 and test.positive[0].value is not None:
+            test = test.positive[0].value > 0
+        if isinstance(test, bool):
+            self.block(branch.body if test else branch.orelse, names)
             return
         other = dict(names)
         self.block(branch.body, names)
@@ -162,9 +188,10 @@ class Walk:
     # ---- expressions
 
     def value(self, node: ast.expr, names: dict[str, Value]) -> Value:
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return node.value
         if isinstance(node, ast.Constant):
-            plain = isinstance(node.value, int) and not isinstance(node.value, bool)
-            return Polynomial.constant(int(node.value)) if plain else OPAQUE  # type: ignore[arg-type]
+            return Polynomial.constant(node.value) if isinstance(node.value, int) else OPAQUE
         if isinstance(node, ast.Name):
             return names.get(node.id, OPAQUE)
         if isinstance(node, ast.Tuple):
@@ -190,6 +217,13 @@ class Walk:
         if isinstance(left, Pointer) and isinstance(right, Polynomial) and isinstance(operator, ast.Add | ast.Sub):
             moved = left.offset + right if isinstance(operator, ast.Add) else left.offset - right
             return Pointer(left.tensor, moved)
+        limit = right.value if isinstance(right, Polynomial) else None
+        if isinstance(operator, ast.BitAnd) and limit is not None and limit >= 0:
+            return Bounded(limit)
+        if isinstance(left, Bounded) and isinstance(operator, ast.Mult) and limit is not None and limit >= 0:
+            return Bounded(left.limit * limit)
+        if isinstance(left, Polynomial) and isinstance(right, Bounded) and isinstance(operator, ast.BitXor):
+            return self._turned(left, right.limit)
         if not isinstance(left, Polynomial) or not isinstance(right, Polynomial):
             return OPAQUE
         if isinstance(operator, ast.Add):
@@ -200,6 +234,13 @@ class Walk:
             return left * right
         if isinstance(operator, ast.FloorDiv):
             return self._quotient(left, right)
+        return OPAQUE
+
+    def _turned(self, index: Polynomial, limit: int) -> Value:
+        """An index of 2^n values, exclusive or something below 2^n, takes the same values in another order."""
+        extent = self.extents.get(str(index))
+        if isinstance(extent, int) and extent & (extent - 1) == 0 and limit < extent:
+            return self.fresh(extent)
         return OPAQUE
 
     def _quotient(self, left: Polynomial, right: Polynomial) -> Value:
@@ -261,6 +302,8 @@ class Walk:
             return start + self.fresh(count)
         if name == "cdiv" and all(isinstance(argument, Polynomial) for argument in arguments[:2]):
             return self.count(arguments[0], arguments[1].value, whole=False)
+        if name == "maximum" and len(arguments) == 2 and isinstance(arguments[0], Polynomial):
+            return self._at_least_none(arguments[0], arguments[1])
         if name in ("multiple_of", "max_contiguous", "max_constancy", "convert_layout"):
             return arguments[0]
         if name in ("load", "store"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from layoutgen.emission.footprint import Access, Mask, Pointer, Walk
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import MatmulRequest, Request
 from layoutgen.proofs import Obligation, Refutation, Verdict
 from layoutgen.proofs.coverage import Axis, Footprint, Step, Tiles, covers
 
@@ -18,7 +18,7 @@ ACCESS = "global accesses cover their tensors"
 
 def tensors(request: Request) -> dict[str, Dims]:
     """Return the tensors of a request, by the name of the kernel's pointer, dims in the order of the array."""
-    if not isinstance(request, AttentionRequest):
+    if isinstance(request, MatmulRequest):
         b = [("k", "stride_bk", "k"), ("column", "stride_bn", "n")]
         return {
             "a": (("batch", "stride_az", "batch"), ("row", "stride_am", "m"), ("k", "stride_ak", "k")),
@@ -37,7 +37,7 @@ def tensors(request: Request) -> dict[str, Dims]:
         "out": (*heads("o", "heads"), ("query", "stride_ot", "t_q"), ("head dim", "stride_od", size)),
         "lse": (*heads("l", "heads"), ("query", "stride_lt", "t_q")),
     }
-    if request.bias:
+    if getattr(request, "bias", False):
         result["bias"] = (*heads("s", "heads"), ("query", "stride_sq", "t_q"), ("key", "stride_sk", "t_k"))
     return result
 

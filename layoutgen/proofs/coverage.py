@@ -41,11 +41,29 @@ class Tiles:
 
 
 @dataclass(frozen=True)
+class Between:
+    """An index from 0 to high - low - 1, of two numbers of tiles: what a second loop goes on with."""
+
+    low: Tiles
+    high: Tiles
+
+    def count(self, length: int) -> int:
+        return max(0, self.high.count(length) - self.low.count(length))
+
+    @property
+    def length(self) -> str:
+        return self.high.length
+
+    def __str__(self) -> str:
+        return f"({self.high} - {self.low})"
+
+
+@dataclass(frozen=True)
 class Step:
     """One index and what it adds to the coordinate. The extent is a number, or as many as there are tiles."""
 
     coefficient: int
-    extent: int | Tiles
+    extent: int | Tiles | Between
 
 
 @dataclass(frozen=True)
@@ -67,7 +85,7 @@ class Axis:
         values = {self.start + sum(c * tiles.count(lengths[tiles.length]) for c, tiles in self.base)}
         for step in self.steps:
             extent = step.extent
-            count = extent.count(lengths[extent.length]) if isinstance(extent, Tiles) else extent
+            count = extent if isinstance(extent, int) else extent.count(lengths[extent.length])
             values = {value + step.coefficient * i for value in values for i in range(count)}
         limit = lengths[self.length] if isinstance(self.length, str) else self.length
         return {value for value in values if not self.masked or value < limit}
@@ -115,7 +133,7 @@ def axis_fault(axis: Axis) -> Fault | None:
     if fault is not None:
         return fault
     counted = [(step.coefficient, step.extent) for step in axis.steps if isinstance(step.extent, Tiles)]
-    if axis.base or any(tiles.offset or tiles.whole for _, tiles in counted):
+    if _is_part(axis) and (counted or axis.base) and not axis.start:
         return union_fault([axis])[0]
     if not counted:
         missed = axis.start + reach
@@ -186,8 +204,10 @@ def covers(tensor: str, names: Sequence[str], footprints: Sequence[Footprint]) -
 
 
 def _is_part(axis: Axis) -> bool:
-    counted = [step.extent for step in axis.steps if isinstance(step.extent, Tiles)]
-    return bool(axis.base or axis.start or not counted or any(tiles.offset or tiles.whole for tiles in counted))
+    """Whether an axis is meant to cover a part of its dim: a first tile, a remainder, whole tiles alone."""
+    extents = [step.extent for step in axis.steps if not isinstance(step.extent, int)]
+    plain = len(extents) == 1 and isinstance(extents[0], Tiles) and not (extents[0].offset or extents[0].whole)
+    return bool(axis.base or axis.start or not plain)
 
 
 def _together(dim: int, footprints: Sequence[Footprint]) -> tuple[Fault | None, str]:
@@ -222,14 +242,7 @@ def union_fault(axes: Sequence[Axis]) -> tuple[Fault | None, int]:
     is touched at length + period is what is touched at length, with the last period repeated: an element from there on
     is inside, or outside, exactly if the one a period before is. So the lengths up to there decide for all.
     """
-    counted = [
-        (coefficient, tiles)
-        for axis in axes
-        for coefficient, tiles in (
-            *axis.base,
-            *((s.coefficient, s.extent) for s in axis.steps if isinstance(s.extent, Tiles)),
-        )
-    ]
+    counted = [pair for axis in axes for pair in _counts(axis)]
     if not axes:
         return Fault("no access", "0 is missed"), 1
     for coefficient, tiles in counted:
@@ -272,12 +285,22 @@ def _refute(obligation: Obligation, line: int, name: str, fault: Fault) -> Refut
 def _fact(name: str, axis: Axis) -> str:
     reach, _ = _run(axis)
     counted = next(_tiles(axis), None)
-    if counted is None or axis.base:
+    if counted is None or _is_part(axis):
         return f"{name}: by induction over the length"
     if counted.size == 1 and reach == 1:
         return f"{name}: each of {counted} once"
     apart = next(step.coefficient for step in axis.steps if isinstance(step.extent, Tiles))
     return f"{name}: {counted} tiles {apart} apart, each {reach} long, all below {axis.length}"
+
+
+def _counts(axis: Axis) -> Iterator[tuple[int, Tiles]]:
+    """Yield every number of tiles that an axis depends on, with the distance of the tiles."""
+    yield from axis.base
+    for step in axis.steps:
+        if isinstance(step.extent, Tiles):
+            yield step.coefficient, step.extent
+        elif isinstance(step.extent, Between):
+            yield from ((step.coefficient, step.extent.low), (step.coefficient, step.extent.high))
 
 
 def _tiles(axis: Axis) -> Iterator[Tiles]:

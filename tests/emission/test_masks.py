@@ -110,7 +110,16 @@ def with_loads(*loops: tuple[str, bool]) -> str:
 
 
 WHOLE_TILES = "for first_k in range(0, k // 32 * 32, 32):"
+FIRST = "if k:\n        first_k = 0"
+FEWER = "for t in range(0, gl.maximum(k // 32 - 1, 0)):\n        first_k = (t + 1) * 32"
+REST = "for t in range(gl.maximum(k // 32 - 1, 0), gl.cdiv(k, 32)):\n        first_k = (t + 1) * 32"
 PEELED = [
+    ([(FIRST, True), (FEWER, False), (REST, True)], True),
+    ([(FIRST, True), (FEWER, False), (REST, False)], False),
+    ([(FIRST, True), (FEWER, False)], False),
+    ([(FIRST, True), (FEWER.replace("- 1", ""), False), (REST, True)], False),
+    ([(FIRST, True), (FEWER, False), (REST.replace("gl.cdiv(k, 32)", "k // 32"), True)], True),
+    ([(FIRST, True), (FEWER, False), (REST.replace("gl.cdiv(k, 32)", "k // 64"), True)], False),
     (
         [(WHOLE_TILES, False), ("for first_k in range(k // 32 * 32, k, 32):", True)],
         None,
@@ -157,6 +166,19 @@ def test_what_a_loop_carries_is_not_taken_for_granted() -> None:
     """A pointer that the body moves has another value in each iteration."""
     found = refuted(MATMUL, "offset = first_k.to(gl.int64)", "offset = first_k.to(gl.int64); a += stride_am")
     assert any("cannot be followed" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("turn", "holds"), [("(((column >> 4) & 1) * 4)", True), ("(((column >> 4) & 1) * 32)", False), ("column", False)]
+)
+def test_rows_in_another_order_are_the_same_rows(turn: str, holds: bool) -> None:
+    """Exclusive or with something that stays below the number of rows permutes them; otherwise it is not followed."""
+    request = AttentionRequest(head_dim=64, atom="m8n8k4", block_m=64, block_n=32)
+    source = render(request)
+    old = "    inside = row < rows"
+    assert old in source
+    edited = source.replace(old, f"    row = row ^ {turn}\n{old}", 1)
+    assert all(v.holds for v in prove_masks(edited, request)) == holds
 
 
 # ---- polynomials

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutgen.proofs.coverage import Axis, Footprint, Step, Tiles, axis_fault, covers, union_fault
+from layoutgen.proofs.coverage import Axis, Between, Footprint, Step, Tiles, axis_fault, covers, union_fault
 from tests.proofs.helpers import proved, refuted
 
 ROWS = Axis("t", 0, (Step(1, 64), Step(64, Tiles("t", 64))), masked=True)
@@ -135,7 +135,27 @@ def key(
 
 
 WHOLE = Tiles("t", 32, whole=True)
+FEWER = Tiles("t", 32, offset=32, whole=True)
+
+
+def later(high: Tiles, masked: bool) -> Axis:
+    """Tiles from the number FEWER on, one ahead."""
+    return Axis("t", 32, (Step(1, 32), Step(32, Between(FEWER, high))), masked, ((32, FEWER),))
+
+
 PARTS = {
+    "one ahead: whole tiles, then a second loop over the rest": (
+        [key(0, None, True), key(32, FEWER, False), later(Tiles("t", 32), True)],
+        True,
+    ),
+    "a second loop over whole tiles alone": (
+        [key(0, None, True), key(32, FEWER, False), later(Tiles("t", 32, offset=32, whole=True), True)],
+        False,
+    ),
+    "a second loop without masks": (
+        [key(0, None, True), key(32, FEWER, False), later(Tiles("t", 32), False)],
+        False,
+    ),
     "whole tiles, then a masked remainder": ([key(0, WHOLE, False), key(0, None, True, ((32, WHOLE),))], True),
     "the first tile ahead, the others in the loop": (
         [key(0, None, True), key(32, Tiles("t", 32, offset=32), True)],
