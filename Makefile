@@ -24,6 +24,7 @@ sweep: $(VENV)/.test
 
 bench: $(VENV)/.layoutgen
 	$(BIN)/python tools/bench.py
+	$(BIN)/python tools/bench_algebra.py
 
 generated: $(VENV)/.layoutgen
 	$(BIN)/layoutgen emit all -o generated
