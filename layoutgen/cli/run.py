@@ -12,6 +12,7 @@ from layoutgen.cli.options import json_option, launch_options, print_json, read_
 
 if TYPE_CHECKING:
     from layoutgen.execution import RunResult
+    from layoutgen.execution.levels import MachineRun
 
 PROGRESS_AFTER = 2.0
 """Seconds without an answer after which a run says how far it is."""
@@ -24,6 +25,9 @@ PROGRESS_AFTER = 2.0
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs.")
 @click.option("--mma", default="v100", show_default=True, help="Arithmetic of the tensor core: v100 or exact.")
 @click.option("--arch", default="sm_70", show_default=True, help="Architecture to compile for.")
+@click.option(
+    "--level", default="ptx", show_default=True, help="ptx, or sass: also the machine code, which must give equal bits."
+)
 @click.option("--lines", is_flag=True, help="Also print the costs of every source line.")
 @json_option
 @click.pass_context
@@ -35,6 +39,7 @@ def run(
     seed: int,
     mma: str,
     arch: str,
+    level: str,
     lines: bool,
     as_json: bool,
     **launch: Any,
@@ -48,7 +53,7 @@ def run(
 
     kernel = read_kernel(file)
     chosen = read_launch(kernel.request, inputs=inputs, seed=seed, **launch)
-    result = run_kernel(kernel, chosen, mma, arch, _progress())
+    result = run_kernel(kernel, chosen, mma, arch, _progress(), level)
     if as_json:
         print_json(result.as_dict())
     else:
@@ -89,8 +94,20 @@ def _print(result: RunResult, lines: bool) -> None:
     click.echo(f"  findings      {len(result.findings) or 'none'}")
     for finding in result.findings:
         click.echo(f"    {finding}")
+    if result.machine is not None:
+        _print_machine(result.machine)
     if lines:
         for source, count in report.lines.items():
             click.echo(f"  {source}: {count}")
     if not result.passed:
         click.echo("FAILED")
+
+
+def _print_machine(run: MachineRun) -> None:
+    verdict = "differs" if run.differences else "equal bit for bit to the PTX, whatever undefined registers hold"
+    click.echo(f"  machine code  {verdict}; {run.report.total.instructions} warp instructions")
+    for difference in run.differences:
+        click.echo(f"    {difference}")
+    for number, report in enumerate(run.reports):
+        for finding in report.findings:
+            click.echo(f"    (fill {number}) {finding}")

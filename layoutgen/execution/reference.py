@@ -46,11 +46,13 @@ def references(request: Request, values: Mapping[str, Values]) -> dict[str, Refe
 
 def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    if request.a_order == "km":
+        a64 = a64.swapaxes(-1, -2)
     if request.b_order == "nk":
         b64 = b64.swapaxes(-1, -2)
     value = a64 @ b64
     unit_k = request.tiling.unit.shape[2]
-    steps = -(-a.shape[-1] // unit_k)
+    steps = -(-a64.shape[-1] // unit_k)
     magnitude = np.abs(a64) @ np.abs(b64)
     whole = all(not np.any(np.asarray(x, np.float64) % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 2.0**24
     bound = np.zeros_like(value) if whole else steps * step_loss(unit_k) * magnitude
@@ -60,10 +62,13 @@ def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
 
 
 def attention_reference(request: AttentionRequest, values: Mapping[str, Values]) -> dict[str, Reference]:
-    """From Q as the kernel scales and rounds it; K and V are shared by the heads of a group."""
+    """From Q as the kernel scales it (the simple design rounds it then); K and V are shared by the heads of a group."""
     q, k, v = values["q"], values["k"], values["v"]
     scale = np.float32(request.head_dim**-0.5)
-    q64 = (q.astype(np.float32) * scale).astype(q.dtype).astype(np.float64)
+    if request.design == "fast":  # it scales the scores
+        q64 = q.astype(np.float64) * np.float64(scale)
+    else:
+        q64 = (q.astype(np.float32) * scale).astype(q.dtype).astype(np.float64)
     group = q.shape[1] // k.shape[1]
     k64, v64 = (np.repeat(x.astype(np.float64), group, axis=1) for x in (k, v))
     scores = q64 @ k64.swapaxes(-1, -2)

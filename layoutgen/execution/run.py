@@ -1,4 +1,7 @@
-"""Compile an emitted kernel, execute it on the CPU with everything watched, and hold it to float64."""
+"""Compile an emitted kernel, execute it on the CPU with everything watched, and hold it to float64.
+
+At the level `sass` the machine code is executed too, and held to the PTX's bits.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,13 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu import Finding, LaunchReport, parse_ptx
 from layoutgen.cpu import launch as execute
+from layoutgen.errors import LayoutgenError
 from layoutgen.execution.inputs import OUTPUTS, Launch, place
+from layoutgen.execution.levels import Execution, MachineRun, run_code
 from layoutgen.execution.reference import error, references
 from layoutgen.toolchain import Build, KernelFile, build_kernel
+
+LEVELS = ("ptx", "sass")
 
 Progress = Callable[[int, int], None]
 
@@ -24,7 +31,8 @@ class RunResult:
     """What a run found. Errors are absolute against float64; `max_rel_error` is relative to the largest result.
 
     `bound` is what the main output may be off by at the element that comes nearest to its bound, and
-    `bound_share` how near it comes: above 1 the kernel is wrong. `lse_error` is None for matmul.
+    `bound_share` how near it comes: above 1 the kernel is wrong. `lse_error` is None for matmul. `machine` is what the
+    machine code did, at the level `sass`; all else is of the PTX.
     """
 
     max_abs_error: float
@@ -36,6 +44,7 @@ class RunResult:
     build: Build
     outputs: dict[str, NDArray[Any]]
     seconds: float
+    machine: MachineRun | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -43,8 +52,8 @@ class RunResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every error is within its bound and nothing was found."""
-        return self.bound_share <= 1 and not self.findings
+        """Whether every error is within its bound, nothing was found, and the machine code gives the same bits."""
+        return self.bound_share <= 1 and not self.findings and (self.machine is None or self.machine.passed)
 
     def as_dict(self) -> dict[str, Any]:
         total = self.report.total
@@ -66,26 +75,44 @@ class RunResult:
             "instructions": total.instructions,
             "mma": total.mma,
             "seconds": self.seconds,
+            "machine_code": None
+            if self.machine is None
+            else {
+                "bit_equal": not self.machine.differences,
+                "differences": [str(difference) for difference in self.machine.differences],
+                "findings": [str(finding) for report in self.machine.reports for finding in report.findings],
+                "instructions": self.machine.report.total.instructions,
+                "wavefronts": self.machine.report.total.wavefronts,
+            },
         }
 
 
 def run_kernel(
-    file: KernelFile, launch: Launch, mma: str = "v100", arch: str = "sm_70", progress: Progress | None = None
+    file: KernelFile,
+    launch: Launch,
+    mma: str = "v100",
+    arch: str = "sm_70",
+    progress: Progress | None = None,
+    level: str = "ptx",
 ) -> RunResult:
     """Execute a kernel file for one launch.
 
     The compilation is specialised on the launch's real arguments: alignment, divisibility, ones. `mma` is the tensor
-    core's arithmetic: "v100" (bit for bit) or "exact" (the exact sum, rounded once). Raises LayoutgenError on a
-    launch that is none.
+    core's arithmetic: "v100" (bit for bit) or "exact" (the exact sum, rounded once). `level` "sass" executes the
+    machine code as well, twice with different undefined registers, and demands the same bits. Raises LayoutgenError
+    on a launch that is none.
     """
+    if level not in LEVELS:
+        raise LayoutgenError(f"run: no level {level!r}; {' and '.join(LEVELS)} are known")
     began = time.perf_counter()
     request = file.request
     placed = place(request, launch, np.random.default_rng(launch.seed))
     build = build_kernel(file, arch, {name: argument.array for name, argument in placed.items()})
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
     arguments = [tensors.get(name, value) for name, value in build.arguments]
+    program = parse_ptx(build.ptx)
     report = execute(
-        parse_ptx(build.ptx),
+        program,
         build.grid,
         build.num_warps,
         arguments,
@@ -93,7 +120,17 @@ def run_kernel(
         shared_bytes=build.shared_bytes,
         progress=progress,
     )
-    outputs = {name: tensor.array for name, tensor in tensors.items() if name in OUTPUTS}
+    written = {name: tensor for name, tensor in tensors.items() if name in OUTPUTS}
+    outputs = {name: tensor.array for name, tensor in written.items()}
+    machine = None
+    if level == "sass":
+        machine = run_code(
+            build,
+            Execution.of_ptx(program, written),
+            lambda: {name: argument.tensor(name) for name, argument in placed.items()},
+            mma,
+            progress,
+        )
     expected = references(request, {name: a.values for name, a in placed.items() if a.values is not None})
     errors = {name: error(expected[name], outputs[name]) for name in expected}
     main = next(iter(expected))
@@ -111,6 +148,7 @@ def run_kernel(
         build=build,
         outputs=outputs,
         seconds=time.perf_counter() - began,
+        machine=machine,
     )
 
 
