@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from layoutgen.tuning.search import Outcome
 
 FIXED = {
-    "attention": ("head_dim", "split", "bias", "block_m", "block_n", "arrangement"),
-    "matmul": ("block_m", "block_n", "block_k", "warps", "b_order", "out_dtype", "arrangement"),
+    "attention": ("design", "head_dim", "split", "bias", "block_m", "block_n", "arrangement"),
+    "matmul": ("design", "block_m", "block_n", "block_k", "warps", "b_order", "out_dtype", "arrangement"),
 }
 """Family -> the options that fix a part of the search."""
 
 
 @click.command()
 @click.argument("family", type=click.Choice(list(FIXED)))
+@click.option("--design", help="Design of the kernel, for example simple.  [default: searched]")
 @click.option("--head-dim", type=int, help="attention: head dim, 16 to 256.")
 @click.option("--split", help="attention: parts of the head dim.  [default: searched]")
 @click.option("--bias/--no-bias", default=None, help="attention: add a bias to the scores.")
@@ -66,7 +67,6 @@ def tune(
     from layoutgen.kernels.request import parse_warps
     from layoutgen.profiles import DEFAULT, load_profile
     from layoutgen.tuning.cache import Cache, default_folder
-    from layoutgen.tuning.candidates import candidates
     from layoutgen.tuning.fragment import tuned_profile
     from layoutgen.tuning.search import tune as search
 
@@ -85,14 +85,14 @@ def tune(
     profile = profile or DEFAULT
     card = load_profile(profile)
     mhz = clock or card.clocks_mhz.get("reference") or card.clocks_mhz["boost"]
-    found, refused = candidates(family, profile, fixed, mhz)
+    store = Cache(Path(cache) if cache else default_folder(), profile, card.arch, mhz)
+    found, refused = store.candidates(family, fixed)
     tried = found[:limit]
     click.echo(
         f"{len(found) + len(refused)} combinations, {len(refused)} cannot run on {card.name}, "
         f"{len(found) - len(tried)} beyond --limit {limit}; {len(tried)} to try",
         err=True,
     )
-    store = Cache(Path(cache) if cache else default_folder(), profile, card.arch, mhz)
     try:
         tuned = search(tried, store, keep=top, workers=jobs, scheduler=scheduler, report=_progress)
     except KeyboardInterrupt:

@@ -20,7 +20,8 @@ import layoutgen
 from layoutgen.emission import write_atomically
 from layoutgen.emission.render import template_directory
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import Request
+from layoutgen.kernels import Request, request_from_dict
+from layoutgen.tuning.candidates import Candidate, Refused, candidates
 
 OTHER_ROOMS = ("cli", "runtime", "execution", "probing")
 """Rooms whose code decides no result."""
@@ -57,18 +58,20 @@ class Cache:
 
     def key(self, request: Request) -> str:
         """Return the name of a request's entry."""
+        return _digest({"request": request.as_dict()} | self._everything())
+
+    def _everything(self) -> dict[str, Any]:
+        """What a result rests on, beside its request."""
         profile = self.profile
         if profile.endswith((".yml", ".yaml")):  # its content is not among the code
             profile = hashlib.sha256(Path(profile).read_bytes()).hexdigest()
-        everything = {
-            "request": request.as_dict(),
+        return {
             "code": code_digest(),
             "triton": version("triton"),
             "profile": profile,
             "arch": self.arch,
             "clock_mhz": self.clock_mhz,
         }
-        return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:32]
 
     def get(self, request: Request) -> dict[str, Any] | None:
         """Return the result of a request, or None. A damaged entry counts as none."""
@@ -78,10 +81,35 @@ class Cache:
             return None
         return found if isinstance(found, dict) and "status" in found else None
 
+    def candidates(self, family: str, fixed: Mapping[str, Any]) -> tuple[tuple[Candidate, ...], tuple[Refused, ...]]:
+        """Return `candidates.candidates`, which is slow, from the folder if it was asked before."""
+        asked = {"family": family, "fixed": dict(fixed)} | self._everything()
+        path = self.folder / f"candidates-{_digest(asked)}.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            known = (Candidate(request_from_dict(e["request"]), e["bound"], e["wavefronts"]) for e in data["found"])
+            return tuple(known), tuple(Refused(**entry) for entry in data["refused"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        found, refused = candidates(family, self.profile, fixed, self.clock_mhz)
+        kept = {
+            "found": [{"request": c.request.as_dict(), "bound": c.bound, "wavefronts": c.wavefronts} for c in found],
+            "refused": [vars(entry) for entry in refused],
+        }
+        self._write(path, kept)
+        return found, refused
+
     def put(self, request: Request, result: Mapping[str, Any]) -> None:
         """Store a result, whole or not at all."""
+        self._write(self.folder / f"{self.key(request)}.json", result)
+
+    def _write(self, path: Path, data: Mapping[str, Any]) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LayoutgenError(f"cache {self.folder}: {(error.strerror or str(error)).lower()}") from error
-        write_atomically(self.folder / f"{self.key(request)}.json", json.dumps(dict(result), indent=1, sort_keys=True))
+        write_atomically(path, json.dumps(dict(data), indent=1, sort_keys=True))
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]

@@ -9,16 +9,16 @@ from typing import Any
 
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, MatmulRequest, Request, covering_split
+from layoutgen.kernels import FAMILIES, AttentionRequest, MatmulRequest, Request, covering_split
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
 from layoutgen.profiles.model import load_model
 
 SIZES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "attention": {"block_m": (16, 32, 64, 128, 256), "block_n": (16, 32, 64, 128)},
-    "matmul": {"block_m": (32, 64, 128, 256), "block_n": (32, 64, 128, 256), "block_k": (16, 32, 64)},
+    "matmul": {"block_m": (64, 128, 256), "block_n": (64, 128, 256), "block_k": (16, 32, 64)},
 }
-MATMUL_WARPS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
+MATMUL_WARPS = ((2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Candidate:
         sizes = [request.block_m, request.block_n, *([request.block_k] if isinstance(request, MatmulRequest) else [])]
         parts = f" {'+'.join(map(str, request.parts))}" if isinstance(request, AttentionRequest) else ""
         warps = "x".join(map(str, request.warps))
-        return f"{request.family}{parts} {'x'.join(map(str, sizes))}, {warps} warps, {request.arrangement}"
+        name = request.family if design_of(request) == "simple" else f"{request.family} {design_of(request)}"
+        return f"{name}{parts} {'x'.join(map(str, sizes))}, {warps} warps, {request.arrangement}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,17 @@ class Refused:
 
     options: Mapping[str, Any]
     reason: str
+
+
+def design_of(request: Request | type[Request]) -> str:
+    """Return the design of a request or of a class of requests."""
+    return str(getattr(request, "design", "simple"))
+
+
+def designs(family: str) -> dict[str, type[Request]]:
+    """Return the designs of a family by name, each with the class of its requests."""
+    base = FAMILIES[family]
+    return {design_of(cls): cls for cls in (base, *base.__subclasses__())}
 
 
 def arrangements(atom: Atom) -> tuple[str, ...]:
@@ -97,6 +109,8 @@ def candidates(
     for options in _combinations(family, card.unit.atom, fixed):
         try:
             request = _request(family, {"atom": card.unit.atom.name, **options})
+            if repr(request) in found:
+                continue
             unmet = feasibility(request, card.limits).unmet
         except LayoutgenError as error:
             refused.append(Refused(options, str(error)))
@@ -113,7 +127,8 @@ def candidates(
 
 
 def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    choices: dict[str, Sequence[Any]] = {**SIZES[family], "arrangement": arrangements(atom)}
+    choices: dict[str, Sequence[Any]] = {"design": tuple(designs(family)), **SIZES[family]}
+    choices["arrangement"] = (None, *arrangements(atom))  # None: the design's own
     if family == "attention":
         if "head_dim" not in fixed:
             raise LayoutgenError("tune attention: --head-dim is needed, for example --head-dim 96")
@@ -126,7 +141,11 @@ def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator
 
 
 def _request(family: str, options: Mapping[str, Any]) -> Request:
-    return AttentionRequest(**options) if family == "attention" else MatmulRequest(**options)
+    values = dict(options)
+    known, name = designs(family), values.pop("design")
+    if name not in known:
+        raise LayoutgenError(f"design {name}: {family} has none of that name; known are {', '.join(known)}")
+    return known[name](**values)
 
 
 def candidate(request: Request, card: Profile, profile: str, clock_mhz: int) -> Candidate:

@@ -8,9 +8,7 @@ from typing import Any
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
-from layoutgen.profiles import load_profile
 from layoutgen.profiles.profile import FOLDER, parse_profile
-from layoutgen.tuning.candidates import splits
 from layoutgen.tuning.search import Outcome
 
 
@@ -24,17 +22,35 @@ def base_data(profile: str) -> dict[str, Any]:
 
 
 def expressible(request: Request, profile: str) -> bool:
-    """Whether a profile's tile can say all of a request: it has no place for an arrangement or a split of its own."""
-    unit = load_profile(profile).unit
-    if unit is None or request.arrangement != unit.atom.arrangement:
-        return False
-    return not isinstance(request, AttentionRequest) or request.parts == splits(request.head_dim)[0]
+    """Whether a profile's tile says all of a request: whether emitting with that tile makes the same one."""
+    from layoutgen import api
+
+    if isinstance(request, AttentionRequest):
+        made: Request = api.attention(
+            head_dim=request.head_dim,
+            block_m=request.block_m,
+            block_n=request.block_n,
+            bias=request.bias,
+            profile=profile,
+        ).request
+    else:
+        made = api.matmul(
+            block_m=request.block_m,
+            block_n=request.block_n,
+            block_k=request.block_k,
+            warps=request.warps,
+            b_order=request.b_order,
+            out_dtype=request.out_dtype,
+            profile=profile,
+        ).request
+    return made == request
 
 
 def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> str:
     """Return a profile like the given one, with the best tile in it and all the winners listed under `tuned`.
 
-    The tile is the best among those that a profile can express. Raises LayoutgenError when there is none.
+    The tile is the best among those that a profile can express: it has no place for an arrangement, a split or a design
+    of a request's own. Raises LayoutgenError when there is none.
     """
     import yaml
 

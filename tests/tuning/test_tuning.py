@@ -105,6 +105,21 @@ def test_fixed_options_are_kept():
     assert {(c.request.block_k, c.request.warps, c.request.b_order) for c in found} == {(64, (2, 2), "nk")}
 
 
+def test_candidates_are_the_same_from_the_cache(cache, monkeypatch):
+    fixed = {**SMALL, "warps": (2, 2)}
+    first = cache.candidates("matmul", fixed)
+    assert first[0] == candidates("matmul", "volta", fixed, 1290)[0]
+    monkeypatch.setattr("layoutgen.tuning.cache.candidates", None)  # not asked again
+    again = cache.candidates("matmul", fixed)
+    assert again[0] == first[0]
+    assert [entry.reason for entry in again[1]] == [entry.reason for entry in first[1]]
+
+
+def test_an_unknown_design_is_named():
+    with pytest.raises(LayoutgenError, match="design fancy: attention has none of that name; known are simple"):
+        candidates("attention", "volta", {"head_dim": 64, "design": "fancy"}, 1290)
+
+
 def test_nothing_to_try_says_why():
     with pytest.raises(LayoutgenError, match=r"no candidate can run on volta.*shared memory"):
         candidates("attention", "volta", {"head_dim": 256, "block_m": 256, "block_n": 128}, 1290)
@@ -236,8 +251,8 @@ def test_a_failure_is_a_result(cache, monkeypatch):
 
 
 def words(tmp_path, *more):
-    return ["tune", "matmul", "--block-m", "64", "--block-n", "64", "--block-k", "32", "--warps", "2x2", "--jobs", "2",
-            "--cache", str(tmp_path / "cache"), *more]  # fmt: skip
+    tile = ["--block-m", "64", "--block-n", "64", "--block-k", "32", "--warps", "2x2", "--design", "simple"]
+    return ["tune", "matmul", *tile, "--jobs", "2", "--cache", str(tmp_path / "cache"), *more]
 
 
 def test_the_command_writes_a_profile_that_emit_uses(tmp_path, monkeypatch):
