@@ -14,6 +14,7 @@ c[g, m, n, w]. Values are bit patterns (uint16 for f16 and bf16, uint32 for f32)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ Array = NDArray[Any]
 _ZERO = -1000  # exponent of a zero: below every sum of real exponents
 _SPECIAL = 8000  # exponent of an infinity or a NaN: above every one, even after _ZERO is added
 _LIMIT = 4000
-_CHUNK = 64  # warps at once: keeps the float64 scratch within a core's second-level cache
+_CHUNK = 1 << 14  # elements at once: keeps the float64 scratch within a core's second-level cache
 
 
 class ArithmeticUnavailableError(LayoutgenError):
@@ -85,6 +86,13 @@ def _round_out(value: Array, accumulator: str) -> Array:
     return np.where(half != half, np.uint16(0x7FFF), half.view(np.uint16))
 
 
+def _chunks(c: Array) -> Iterator[slice]:
+    """Slices of the problems that together have about `_CHUNK` elements each."""
+    step = max(1, _CHUNK // max(1, c[..., 0].size))
+    for start in range(0, c.shape[-1], step):
+        yield slice(start, start + step)
+
+
 class Operand:
     """One decoded fp16 operand: values as float64 and exponents, kept so that several steps may reuse them."""
 
@@ -102,8 +110,7 @@ def v100(a: Operand, b: Operand, c: Array, accumulator: str = "f32", recipe: Rec
     uint16 for f16. Facts: see the module's docstring; data: 5,000 published results.
     """
     out = np.empty(c.shape, c.dtype)
-    for start in range(0, c.shape[-1], _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in _chunks(c):
         out[..., part] = _v100_chunk(
             a.value[..., part], a.exponent[..., part], b.value[..., part], b.exponent[..., part],
             c[..., part], accumulator, recipe,
@@ -155,8 +162,7 @@ def exact(a: Array, b: Array, c: Array, accumulator: str = "f32", operand: str =
     `operand` is "f16" or "bf16" and says how the uint16 of `a` and `b` are read.
     """
     out = np.empty(c.shape, c.dtype)
-    for start in range(0, c.shape[-1], _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in _chunks(c):
         out[..., part] = _exact_chunk(a[..., part], b[..., part], c[..., part], accumulator, operand)
     return out
 
