@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     default=None,
     help="B,H,Hkv,Tq,Tk,D or Z,M,N,K with Z = 1.  [default: 1,4,4,8192,8192,96; 1,4096,4096,4096]",
 )
+@click.option("--design", default="simple", show_default=True, help="matmul, attention: design of the kernels.")
 @click.option(
     "-o",
     "--output",
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @click.pass_context
-def probe(context: click.Context, /, kind: str, shape: str | None, output: str, as_json: bool) -> None:
+def probe(context: click.Context, /, kind: str, shape: str | None, design: str, output: str, as_json: bool) -> None:
     """Measure on the CUDA card that is here: one tile bit for bit, or a scan over tiles beside the predictions.
 
     Exit status 1 when a result is wrong.
@@ -56,9 +57,9 @@ def probe(context: click.Context, /, kind: str, shape: str | None, output: str, 
     if kind == "tile":
         found = probe_tile(device, _progress)
     elif kind == "matmul":
-        found = probe_matmul(device, (sizes[1], sizes[2], sizes[3]), report=_progress)
+        found = probe_matmul(device, (sizes[1], sizes[2], sizes[3]), design=design, report=_progress)
     else:
-        found = probe_attention(device, (*sizes[:5], sizes[5]), report=_progress)  # type: ignore[arg-type]
+        found = probe_attention(device, (*sizes[:5], sizes[5]), design=design, report=_progress)  # type: ignore[arg-type]
     today = datetime.date.today()
     if as_json:
         print_json(as_dict(found, today))
@@ -73,6 +74,9 @@ def probe(context: click.Context, /, kind: str, shape: str | None, output: str, 
     if output != "-":
         target = Path(output) / stem(found)
         command = f"layoutgen probe {kind}" + (f" --shape {shape}" if shape else "")
+        if kind != "tile" and design != "simple":
+            target = target.with_name(f"{target.name}_{design}")
+            command += f" --design {design}"
         write_atomically(target.with_suffix(".json"), json.dumps(as_dict(found, today), indent=2) + "\n")
         write_atomically(target.with_suffix(".md"), page(found, today, command))
         click.echo(f"{target}.json and .md", err=as_json)

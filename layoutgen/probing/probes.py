@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.api import Kernel, attention, matmul
-from layoutgen.errors import LayoutgenError
+from layoutgen.api import Kernel, unit_of
+from layoutgen.atoms import atom as find_atom
+from layoutgen.errors import CompilationError, LayoutgenError
+from layoutgen.kernels import MatmulRequest, Request
+from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.probing.device import NATIVE, Card, Device
+from layoutgen.profiles import DEFAULT, check_feasible, load_profile
+from layoutgen.tiling import arrange
 from layoutgen.toolchain import KernelFile, compile_kernel, read_kernel
+from layoutgen.tuning.candidates import designs
 
 Array = NDArray[Any]
 SAMPLED_ROWS = 64
@@ -71,7 +77,8 @@ def probe_tile(device: Device, report: Report = lambda _: None) -> Probe:
     Three runs: with the derived layouts every bit must be right; with two register bases exchanged it must be wrong, or
     the probe would notice nothing; and with the derived layouts again.
     """
-    kernel = matmul(block_m=16, block_n=16, block_k=4, warps="1x1", out_dtype="float32")
+    atom = unit_of(DEFAULT).atom.name
+    kernel = Kernel(MatmulRequest(atom, *unit_tile(atom), warps=(1, 1), out_dtype=STATISTICS_DTYPE))
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-8, 9, (1, *shape)).astype(np.float16) for shape in ((16, 4), (4, 16)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
@@ -115,6 +122,7 @@ def probe_matmul(
     device: Device,
     size: tuple[int, int, int],
     tiles: Sequence[tuple[tuple[int, int, int], tuple[int, int]]] = MATMUL_TILES,
+    design: str = "simple",
     report: Report = lambda _: None,
 ) -> Probe:
     """Measure C = A B for M, N, K over tiles: TFLOP/s, and the error of sampled rows against float64."""
@@ -133,25 +141,24 @@ def probe_matmul(
         error = float(np.abs(result["c"][0, chosen].astype(np.float64) - expected).max())
         return error, "" if error <= bound else f"the error exceeds {bound:.2g}"
 
-    def kernels() -> Sequence[tuple[str, Callable[[], Kernel]]]:
-        return [
-            (
-                "x".join(map(str, tile)) + f", {warps[0]}x{warps[1]} warps",
-                lambda tile=tile, warps=warps: matmul(  # type: ignore[misc]
-                    block_m=tile[0], block_n=tile[1], block_k=tile[2], warps=warps
-                ),
-            )
-            for tile, warps in tiles
-        ]
-
+    wanted = [
+        (
+            f"{design}, {'x'.join(map(str, tile))}, {warps[0]}x{warps[1]} warps",
+            {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "warps": warps},
+        )
+        for tile, warps in tiles
+    ]
     blocks = [-(-m // tile[0]) * -(-n // tile[1]) for tile, _ in tiles]
-    return _scan(device, "matmul", (1, m, n, k), kernels(), inputs, outputs, check, 2.0 * m * n * k, blocks, report)
+    return _scan(
+        device, "matmul", (1, m, n, k), design, wanted, inputs, outputs, check, 2.0 * m * n * k, blocks, report
+    )
 
 
 def probe_attention(
     device: Device,
     shape: tuple[int, int, int, int, int, int],
     tiles: Sequence[tuple[int, int]] = ATTENTION_TILES,
+    design: str = "simple",
     report: Report = lambda _: None,
 ) -> Probe:
     """Measure attention for B, H, Hkv, Tq, Tk, D over tiles: TFLOP/s, and the error of sampled rows against float64."""
@@ -179,26 +186,25 @@ def probe_attention(
             return error, f"the error exceeds {ATTENTION_BOUND:.2g}"
         return error, "" if lse_error <= LSE_BOUND else f"LSE is off by {lse_error:.2g}"
 
-    def kernels() -> Sequence[tuple[str, Callable[[], Kernel]]]:
-        return [
-            (
-                f"D={head_dim} {tile[0]}x{tile[1]}",
-                lambda tile=tile: attention(head_dim=head_dim, block_m=tile[0], block_n=tile[1]),  # type: ignore[misc]
-            )
-            for tile in tiles
-        ]
-
+    wanted = [
+        (
+            f"{design}, D={head_dim} {tile[0]}x{tile[1]}",
+            {"head_dim": head_dim, "block_m": tile[0], "block_n": tile[1]},
+        )
+        for tile in tiles
+    ]
     flop = 4.0 * batch * heads * t_q * t_k * head_dim
     blocks = [-(-t_q // tile[0]) * heads * batch for tile in tiles]
     inputs: dict[str, Array] = {"q": q, "k": k, "v": v}
-    return _scan(device, "attention", shape, kernels(), inputs, outputs, check, flop, blocks, report)
+    return _scan(device, "attention", shape, design, wanted, inputs, outputs, check, flop, blocks, report)
 
 
 def _scan(
     device: Device,
     kind: str,
     shape: tuple[int, ...],
-    kernels: Sequence[tuple[str, Callable[[], Kernel]]],
+    design: str,
+    wanted: Sequence[tuple[str, dict[str, Any]]],
     inputs: dict[str, Array],
     outputs: dict[str, Array],
     check: Callable[[dict[str, Array]], tuple[float, str]],
@@ -209,12 +215,16 @@ def _scan(
     """Run, check and time each kernel; then predict it, at the clock that was seen if the card has the instruction."""
     measured: list[tuple[KernelFile | None, Row]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, (case, make) in enumerate(kernels):
+        for number, (case, options) in enumerate(wanted):
             try:
-                path = make().write(Path(folder) / f"kernel{number}.py")
+                path = _kernel(kind, design, options).write(Path(folder) / f"kernel{number}.py")
                 file = read_kernel(path)
                 error, wrong = check(device.run(file, inputs, outputs))
                 seconds = device.time(file, inputs, outputs)
+            except LayoutgenError as problem:
+                failed = isinstance(problem, CompilationError)
+                note = f"{'failed' if failed else 'refused'}: {problem}"
+                measured.append((None, Row(case, passed=not failed, note=note)))
             except Exception as problem:  # what does not compile or launch on this card is a row, not the end
                 lines = str(problem).strip().splitlines() or [type(problem).__name__]
                 measured.append((None, Row(case, passed=False, note=lines[0])))
@@ -235,6 +245,25 @@ def _scan(
             else:
                 rows.append(row)
     return Probe(kind, shape, card, used, tuple(rows))
+
+
+def _kernel(family: str, design: str, options: dict[str, Any]) -> Kernel:
+    known = designs(family)
+    if design not in known:
+        raise LayoutgenError(f"probe {family}: no design {design}; known are {', '.join(known)}")
+    make: Callable[..., Request] = known[design]
+    request = make(atom=unit_of(DEFAULT).atom.name, **options)
+    check_feasible(request, load_profile(DEFAULT))
+    return Kernel(request)
+
+
+def unit_tile(name: str) -> tuple[int, int, int]:
+    """Return rows, columns and k of what one instruction of one warp computes.
+
+    >>> unit_tile("m8n8k4")
+    (16, 16, 4)
+    """
+    return arrange(find_atom(name)).shape
 
 
 def _predicted(row: Row, file: KernelFile, arch: str, clock: int | None, blocks: int) -> tuple[Row, str | None]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from layoutgen.emission import write_atomically
 from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
 from layoutgen.profiles.model import Model
 from layoutgen.sass.inspection import STAGGERS, Inspection, Prediction
 
@@ -80,17 +81,20 @@ class Outcome:
 
 def outcome(point: Point) -> Outcome:
     """Emit, compile and inspect the kernel of a point."""
-    from layoutgen import api
-    from layoutgen.sass.inspection import inspect
+    from layoutgen.api import Kernel, unit_of
+    from layoutgen.sass.inspection import inspect, profile_of
     from layoutgen.toolchain import compile_kernel, read_kernel
 
+    atom = unit_of(profile_of("sm_70")).atom.name
+    # The simple design by its class: that is the one that was measured, whatever the default is.
     if point.family == "attention":
-        kernel = api.attention(head_dim=96, block_m=point.tile[0], block_n=point.tile[1])
+        block_m, block_n = point.tile
+        request: Request = AttentionRequest(head_dim=96, atom=atom, block_m=block_m, block_n=block_n)
     else:
         block_m, block_n, block_k = point.tile
-        kernel = api.matmul(block_m=block_m, block_n=block_n, block_k=block_k, warps="2x2")
+        request = MatmulRequest(atom=atom, block_m=block_m, block_n=block_n, block_k=block_k, warps=(2, 2))
     with tempfile.TemporaryDirectory() as folder:
-        file = read_kernel(kernel.write(folder))
+        file = read_kernel(Kernel(request).write(folder))
         return Outcome(point, inspect(file, compile_kernel(file, "sm_70")))
 
 
