@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from layoutgen import tiling as tilings
 from layoutgen.atoms import Atom
 from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.kernels import MatmulRequest, Request, attention_design
 from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.request import parse_warps
 from layoutgen.plan import Plan
@@ -114,12 +114,16 @@ def attention(
     block_n: int | None = None,
     split: Sequence[int] | None = None,
     bias: bool = False,
+    design: str = "simple",
     warps: Warps | None = None,
     atom: str | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
+    **features: Any,
 ) -> Kernel:
     """Return a flash attention forward kernel.
+
+    `design` is simple or fast; `features` are the further fields of FastAttentionRequest, which only the fast one has.
 
     The tile and the atom come from the profile unless they are given. `warps` follow from block_m, one per row of
     units; given, they must be these. Raises LayoutgenError on a request that cannot be built or held by the card.
@@ -130,14 +134,14 @@ def attention(
     check_head_dim(head_dim)
     unit = unit_of(profile)
     if block_m is None or block_n is None:
-        tile = matrix_unit_flash_tile(profile, head_dim)
+        tile = matrix_unit_flash_tile(profile, head_dim, design)
         if tile is None:
             raise LayoutgenError(
                 f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"
             )
         block_m = tile.block_m if block_m is None else block_m
         block_n = tile.block_n if block_n is None else block_n
-    request = AttentionRequest(
+    request = attention_design(design, features)(
         head_dim=head_dim,
         atom=atom or unit.atom.name,
         block_m=block_m,
@@ -145,6 +149,7 @@ def attention(
         split=None if split is None else tuple(split),
         bias=bias,
         arrangement=arrangement,
+        **features,
     )
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))

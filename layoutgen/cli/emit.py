@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
 BY_FAMILY = {
-    "attention": COMMON | {"head_dim", "split", "bias"},
+    "attention": COMMON | {"design", "head_dim", "split", "bias", "row_blocks"},
     "matmul": COMMON | {"block_k", "b_order", "out_dtype"},
     "all": set(),
 }
@@ -34,8 +34,10 @@ BY_FAMILY = {
 @click.option("--block-n", type=int, help="Columns of a block; attention: keys.")
 @click.option("--block-k", type=int, help="matmul: depth of a K tile.")
 @click.option("--warps", help="Warps along rows x along columns, for example 2x2.")
+@click.option("--design", help="attention: simple (the readable yardstick) or fast.  [default: simple]")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
 @click.option("--out-dtype", help="matmul: dtype of C, float16 or float32.")
+@click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")
 @click.option("--atom", help="Name of the instruction.  [default: the profile's]")
 @click.option("--arrangement", help="Places of the free lane bits, for example m3,n3.")
 @profile_option

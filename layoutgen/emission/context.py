@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from layoutgen.emission.attention_fast import fast_attention_context, fast_attention_signature
 from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, legend, mma_view, staging_view, tiling_view
-from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
 
 FLOAT32_MAX = 3.4028234663852886e38
@@ -38,6 +39,8 @@ class Part:
 
 def context(request: Request) -> dict[str, Any]:
     """Return the template's values for a request, the header (`about`) excepted."""
+    if isinstance(request, FastAttentionRequest):
+        return fast_attention_context(request)
     if isinstance(request, AttentionRequest):
         return attention_context(request)
     return matmul_context(request)
@@ -136,6 +139,8 @@ def matmul_context(request: MatmulRequest) -> dict[str, Any]:
 
 def signature(request: Request) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
+    if isinstance(request, FastAttentionRequest):
+        return fast_attention_signature(request)
     result: dict[str, str] = {}
     if isinstance(request, AttentionRequest):
         half, statistics = f"*{TRITON_TYPE[request.dtype]}", "*fp32"

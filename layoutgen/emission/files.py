@@ -13,7 +13,7 @@ from typing import Any
 from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request, covering_split
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request, covering_split
 
 USUAL_WARPS = (2, 2)
 """Warps that a matmul's file name does not mention."""
@@ -28,13 +28,14 @@ def file_name(request: Request) -> str:
     """
     atom = next(iter(request.tilings.values())).atom
     marks = [] if atom is CATALOGUE[0] else [atom.alias.replace(".", "_")]
-    if request.arrangement != atom.arrangement:
+    if request.arrangement != request.usual_arrangement:
         marks.append(str(request.arrangement).replace(",", "_"))
     if isinstance(request, AttentionRequest):
         stem = f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}"
         if request.parts != covering_split(request.head_dim):
             marks.append("split_" + "_".join(map(str, request.parts)))
         marks += ["bias"] if request.bias else []
+        marks += ["fast"] if isinstance(request, FastAttentionRequest) else []
     else:
         stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
         if request.warps != USUAL_WARPS:
@@ -49,7 +50,7 @@ def describe(request: Request) -> dict[str, Any]:
     return {
         "file": file_name(request),
         "command": command(request),
-        "template_hash": template_hash(f"{request.family}.py.jinja"),
+        "template_hash": template_hash(request.template),
         "request": request.as_dict(),
     }
 

@@ -11,10 +11,11 @@ from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.context import context
 from layoutgen.emission.masks import prove_masks
 from layoutgen.emission.moves import prove_moves
+from layoutgen.emission.readback_fast import prove_fast_attention
 from layoutgen.emission.render import render
 from layoutgen.emission.views import FIELDS, LayoutView
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.claims import relabelled
 from layoutgen.proofs.staging import in_slabs, staged
@@ -52,6 +53,9 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     Raises LayoutgenError when a layout that the kernel needs is missing or has another shape.
     """
     literals = read_literals(path, source)
+    if isinstance(request, FastAttentionRequest):
+        claims = prove_fast_attention(path, source, literals, request)
+        return (*claims, prove_moves(source, render(request)), *prove_masks(source, request))
 
     def linear(view: LayoutView) -> LinearLayout:
         return _typed(literals, view.name, LinearLayout, path)

@@ -13,7 +13,7 @@ import layoutgen
 from layoutgen.emission.context import context, signature
 from layoutgen.emission.views import tiling_view
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
 from layoutgen.tiling import Tiling
 
 LINE = 110
@@ -74,7 +74,7 @@ def render(request: Request) -> str:
     The plan is made first, which discharges every obligation; raises RefutedError with the witness when one fails.
     """
     _ = request.plan
-    name = f"{request.family}.py.jinja"
+    name = request.template
     text: str = environment().get_template(name).render(about=_about(request, name), **context(request))
     return _tidy(text)
 
@@ -140,8 +140,12 @@ def command(request: Request) -> str:
     words += [f"--{name.replace('_', '-')} {data[name]}" for name in names]
     if isinstance(request, AttentionRequest) and request.bias:
         words.append("--bias")
+    if request.design != "simple":
+        words.insert(2, f"--design {request.design}")
+    if isinstance(request, FastAttentionRequest):
+        words += [f"--{name.replace('_', '-')} {value}" for name, value in request.features.items()]
     words.append(f"--atom {atom.alias}")
-    if request.arrangement != atom.arrangement:
+    if request.arrangement != request.usual_arrangement:
         words.append(f"--arrangement {request.arrangement}")
     return " ".join(words)
 

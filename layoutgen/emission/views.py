@@ -160,8 +160,8 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
         matrix=matrix,
         fragment_a=fragment_a,
         fragment_b=fragment_b,
-        operand_a=_operand(f"operand_a_{suffix.lower()}", fragment_a.name, tiling.relabel_a),
-        operand_b=_operand(f"operand_b_{suffix.lower()}", fragment_b.name, tiling.relabel_b),
+        operand_a=operand_view(f"operand_a_{suffix.lower()}", fragment_a.name, tiling.relabel_a),
+        operand_b=operand_view(f"operand_b_{suffix.lower()}", fragment_b.name, tiling.relabel_b),
         shape=str(list(tiling.shape)),
         matrix_shape=str([tiling.block_m, tiling.block_n]),
         to_matrix=f"to_matrix_{suffix.lower()}",
@@ -169,7 +169,7 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
     )
 
 
-def _operand(function: str, fragment: str, relabelling: Relabelling) -> OperandView:
+def operand_view(function: str, fragment: str, relabelling: Relabelling) -> OperandView:
     return OperandView(
         function=function,
         fragment=fragment,

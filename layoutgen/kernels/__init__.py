@@ -5,6 +5,7 @@ from typing import Any
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention import AttentionRequest, covering_split
+from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.kernels.matmul import MatmulRequest
 from layoutgen.kernels.request import Array, contiguous
 
@@ -19,12 +20,34 @@ __all__ = [
     "FAMILIES",
     "Array",
     "AttentionRequest",
+    "FastAttentionRequest",
     "MatmulRequest",
     "Request",
+    "attention_design",
     "contiguous",
     "covering_split",
     "request_from_dict",
 ]
+
+
+def attention_design(design: str, features: Mapping[str, Any]) -> type[AttentionRequest]:
+    """Return the requests of a design, which must have the features that are asked of it.
+
+    >>> attention_design("fast", {}).design
+    'fast'
+    """
+    designs: dict[str, type[AttentionRequest]] = {
+        known.design: known for known in (AttentionRequest, FastAttentionRequest)
+    }
+    if design not in designs:
+        raise LayoutgenError(f"design {design!r}: must be one of {', '.join(designs)}")
+    for name in features:
+        if name not in designs[design].__dataclass_fields__:
+            takers = [known for known, kind in designs.items() if name in kind.__dataclass_fields__]
+            raise LayoutgenError(
+                f"attention, design {design}: takes no {name}" + (f"; {takers[0]} does" if takers else "")
+            )
+    return designs[design]
 
 
 def request_from_dict(data: Mapping[str, Any]) -> Request:
@@ -32,4 +55,6 @@ def request_from_dict(data: Mapping[str, Any]) -> Request:
     family = FAMILIES.get(str(data.get("kernel")))
     if family is None:
         raise LayoutgenError(f"request: kernel {data.get('kernel')!r} is unknown; known are {', '.join(FAMILIES)}")
+    if data.get("design") == FastAttentionRequest.design:
+        family = FastAttentionRequest
     return family.from_dict(data)

@@ -90,6 +90,13 @@ class AttentionRequest:
     arrangement: str | None = None
 
     family = "attention"
+    design = "simple"
+    template = "attention.py.jinja"
+
+    @property
+    def usual_arrangement(self) -> str:
+        """The arrangement of requests that name none."""
+        return float_atom(self.atom).arrangement
 
     def __post_init__(self) -> None:
         check_head_dim(self.head_dim)

@@ -40,6 +40,14 @@ class MatmulRequest:
     arrangement: str | None = None
 
     family = "matmul"
+    design = "simple"
+    a_order = "mk"
+    template = "matmul.py.jinja"
+
+    @property
+    def usual_arrangement(self) -> str:
+        """The arrangement of requests that name none."""
+        return float_atom(self.atom).arrangement
 
     def __post_init__(self) -> None:
         unit = arrange(float_atom(self.atom), self.arrangement)

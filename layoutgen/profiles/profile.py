@@ -55,6 +55,7 @@ class MatrixUnit:
 
     atom: Atom
     flash: tuple[FlashTile, ...]
+    flash_fast: tuple[FlashTile, ...]
     matmul: tuple[MatmulTile, ...]
 
 
@@ -138,10 +139,10 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
         if declared != have:
             raise LayoutgenError(f"profile {name}: {key} is {declared}; {found.alias} computes in {have}")
     tiles: dict[str, list[Any]] = {}
-    for key, cls in (("flash", FlashTile), ("matmul", MatmulTile)):
+    for key, cls in (("flash", FlashTile), ("flash_fast", FlashTile), ("matmul", MatmulTile)):
         tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(data.get(key, []))]
-    flash = tuple(sorted(tiles["flash"], key=lambda tile: tile.head_dim_le))
-    return MatrixUnit(found, flash, tuple(tiles["matmul"]))
+    flash, fast = (tuple(sorted(tiles[key], key=lambda tile: tile.head_dim_le)) for key in ("flash", "flash_fast"))
+    return MatrixUnit(found, flash, fast, tuple(tiles["matmul"]))
 
 
 def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
@@ -154,7 +155,7 @@ def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
     return (load_profile(profile) if isinstance(profile, str) else profile).unit
 
 
-def matrix_unit_flash_tile(profile: str | Profile, head_dim: int) -> FlashTile | None:
+def matrix_unit_flash_tile(profile: str | Profile, head_dim: int, design: str = "simple") -> FlashTile | None:
     """Return the attention tile for a head dim, or None when the profile has no unit or no tile for it.
 
     >>> tile = matrix_unit_flash_tile("volta", 96)
@@ -164,4 +165,5 @@ def matrix_unit_flash_tile(profile: str | Profile, head_dim: int) -> FlashTile |
     unit = matrix_unit(profile)
     if unit is None:
         return None
-    return next((tile for tile in unit.flash if head_dim <= tile.head_dim_le), None)
+    tiles = unit.flash_fast if design == "fast" else unit.flash
+    return next((tile for tile in tiles if head_dim <= tile.head_dim_le), None)

@@ -1,0 +1,169 @@
+"""The fast design of attention: its request, what it emits, and that it computes attention."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import layoutgen as lg
+from layoutgen.emission.readback import prove_source
+from layoutgen.errors import LayoutgenError
+from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
+from layoutgen.kernels import request_from_dict
+from layoutgen.proofs import refutations
+from layoutgen.toolchain import read_kernel
+
+FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
+HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
+
+
+def kernel(head_dim, **options):
+    return lg.attention(head_dim=head_dim, design="fast", **{"block_m": 32, "block_n": 16, **options})
+
+
+@functools.cache
+def emitted(made: lg.Kernel):
+    folder = Path(FOLDER.name) / str(abs(hash(made)))
+    folder.mkdir(exist_ok=True)
+    return read_kernel(made.write(folder))
+
+
+def check_run(made, launch):
+    """Post-condition: no finding, every error within its bound, no avoidable conflict in shared memory."""
+    result = run_kernel(emitted(made), launch)
+    assert result.findings == (), [str(finding) for finding in result.findings]
+    assert result.bound_share <= 1, result.as_dict()
+    assert result.report.total.wavefronts == result.report.total.wavefronts_minimum
+    return result
+
+
+# ---- the request
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_obligation_holds(head_dim):
+    made = kernel(head_dim, block_m=64, block_n=32)
+    assert refutations(made.proofs) == ()
+    rows = made.request.block_m // made.request.num_warps
+    assert rows == (32 if head_dim <= 160 else 16)
+    assert made.plan.instructions == 2 * rows * 32 * sum(made.request.parts) // 1024
+
+
+def test_the_request_survives_its_file():
+    made = kernel(96)
+    data = made.request.as_dict()
+    assert data["design"] == "fast"
+    assert request_from_dict(data) == made.request
+    assert emitted(made).request == made.request
+    assert "--design fast" in made.source
+
+
+def test_what_the_design_cannot_do_is_refused():
+    with pytest.raises(LayoutgenError, match="at least 32, the query rows of a warp"):
+        kernel(64, block_m=16)
+    with pytest.raises(LayoutgenError, match="design 'quick': must be one of simple, fast"):
+        lg.attention(head_dim=64, design="quick", block_m=64, block_n=32)
+    with pytest.raises(LayoutgenError, match="two free lane bits"):
+        lg.attention(head_dim=64, design="fast", atom="m16n8k8", block_m=64, block_n=32)
+
+
+def test_a_file_is_proved_as_it_stands():
+    made = kernel(48)
+    path = emitted(made).path
+    assert refutations(prove_source(path, made.source, made.request)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("WEIGHTS", "[0, 2],  # v1: n1", "[2, 0],  # v1: n1"),
+        ("FRAGMENT_K", "[0, 4],  # step0: k2", "[0, 2],  # step0: k2"),
+        ("FRAGMENT_V32", "[0, 16],  # q1: d4", "[0, 8],  # q1: d4"),
+        ("MATRIX_O32", "[0, 4],  # nb0: d2", "[0, 8],  # nb0: d2"),
+    ],
+)
+def test_a_wrong_basis_in_a_file_is_refuted(name, before, after):
+    made = kernel(48)
+    head, tail = made.source.split(f"\n{name} = ", 1)
+    assert before in tail
+    wrong = f"{head}\n{name} = {tail.replace(before, after, 1)}"
+    assert refutations(prove_source(emitted(made).path, wrong, made.request))
+
+
+# ---- execution
+
+
+@pytest.mark.parametrize(("t_q", "t_k"), [(1, 1), (1, 40), (33, 1), (32, 32), (31, 17), (3, 0)])
+def test_lengths_at_the_edges(t_q, t_k):
+    result = check_run(kernel(32), Launch((1, 2, 1, t_q, t_k, 32)))
+    if t_k == 0:
+        assert (result.outputs["out"] == 0).all()
+        assert (result.outputs["lse"] == -np.inf).all()
+
+
+@pytest.mark.parametrize("head_dim", [16, 40, 72])
+def test_values_beyond_the_tensors_never_matter(head_dim):
+    check_run(kernel(head_dim), Launch((1, 2, 1, 35, 21, head_dim), inputs="nan", strides="padded"))
+
+
+def test_large_scores_do_not_overflow():
+    check_run(kernel(128), Launch((1, 1, 1, 5, 20, 128), inputs="large"))
+
+
+LAUNCHES = st.builds(
+    lambda batch, group, kv_heads, t_q, t_k, **options: (
+        (batch, group * kv_heads, kv_heads, t_q, t_k),
+        options,
+    ),
+    batch=st.integers(1, 2),
+    group=st.integers(1, 2),
+    kv_heads=st.integers(1, 2),
+    t_q=st.integers(1, 70),
+    t_k=st.integers(0, 50),
+    inputs=st.sampled_from(sorted(set(KINDS) - {"large"})),
+    order=st.sampled_from(sorted(HEAD_ORDERS)),
+    strides=st.sampled_from(sorted(STRIDES)),
+    misalign=st.sampled_from([0, 2, 8]),
+    seed=st.integers(0, 99),
+)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(LAUNCHES, st.sampled_from([16, 40]))
+def test_any_launch(launch, head_dim):
+    sizes, options = launch
+    check_run(kernel(head_dim), Launch((*sizes, head_dim), **options))
+
+
+@pytest.mark.sweep
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(launch=LAUNCHES, block_m=st.sampled_from([32, 64, 128]), block_n=st.sampled_from([16, 32, 64]))
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_any_launch_of_every_head_dim(head_dim, launch, block_m, block_n):
+    sizes, options = launch
+    made = kernel(head_dim, block_m=block_m, block_n=block_n if head_dim <= 128 else 32)
+    check_run(made, Launch((*sizes, head_dim), **options))
+
+
+# ---- the host function
+
+
+def test_a_scale_that_is_not_positive_is_refused():
+    made = kernel(32)
+    arrays = made.request.arrays((1, 1, 1, 8, 8, 32))
+    with pytest.raises(ValueError, match="must be positive"):
+        emitted(made).load().launch_arguments(**arrays, scale=-1.0)
+
+
+def test_offsets_have_64_bits_only_where_they_must():
+    made = kernel(32)
+    arrays = made.request.arrays((1, 1, 1, 8, 8, 32))
+    module = emitted(made).load()
+    assert module.launch_arguments(**arrays)[1][-1] is False
+    k = arrays["k"]
+    far = lg.kernels.Array(k.shape, (*k.strides[:2], 2**27, 1), k.dtype)
+    assert module.launch_arguments(**{**arrays, "k": far})[1][-1] is True
