@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from layoutgen.algebra.layout import LinearLayout, hardware_space
 from layoutgen.algebra.space import Space, log2
+from layoutgen.errors import LayoutgenError
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,14 @@ class Blocked:
     threads_per_warp: tuple[int, ...]
     warps_per_cta: tuple[int, ...]
     order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        rank = len(self.order)
+        parts = (self.size_per_thread, self.threads_per_warp, self.warps_per_cta)
+        if sorted(self.order) != list(range(rank)) or any(len(part) != rank for part in parts):
+            raise LayoutgenError(
+                f"blocked layout {self}: the order must name each of its dims once, and all parts must have as many"
+            )
 
     def layout(self, shape: Sequence[int]) -> LinearLayout:
         """Return the layout of a tensor of this shape: threads tile it, registers repeat.

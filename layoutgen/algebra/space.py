@@ -16,6 +16,17 @@ def is_power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
+def nearest_power_of_two(value: int, least: int, most: int) -> int:
+    """Return the power of two between two of them that is nearest to a value.
+
+    >>> nearest_power_of_two(63, 16, 1024), nearest_power_of_two(3, 16, 1024)
+    (64, 16)
+    """
+    below = 1 << max(value, 1).bit_length() - 1
+    near = below if value - below <= 2 * below - value else 2 * below
+    return min(max(near, least), most)
+
+
 def log2(value: int, what: str) -> int:
     """Return log2 of a power of two; `what` names it in the error.
 

@@ -52,9 +52,17 @@ class Group(click.Group):
         except LayoutgenError as error:
             click.echo(f"layoutgen: {error}", err=True)
             context.exit(1 if isinstance(error, RefutedError | CompilationError) else 2)
+        except (MemoryError, RecursionError) as error:
+            click.echo(f"layoutgen: the request is too large for this machine ({type(error).__name__})", err=True)
+            context.exit(2)
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; leave nothing for the interpreter to flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            context.exit(1)
+        except OSError as error:
+            # What the library reads and writes it reports itself: this is the output, on a full disk for example.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            click.echo(f"layoutgen: output: {(error.strerror or str(error)).lower()}", err=True)
             context.exit(1)
 
 

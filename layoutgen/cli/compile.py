@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json
+from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json, read_for_compiling
 
 
 @click.command(name="compile")
@@ -23,16 +23,18 @@ def compile_command(
 ) -> None:
     """Compile an emitted FILE for an architecture, without a GPU: registers, spills, shared memory, HMMA."""
     from layoutgen.emission import check_writable, write_atomically
-    from layoutgen.toolchain import compile_kernel, read_kernel
+    from layoutgen.profiles import check_compiled
+    from layoutgen.toolchain import compile_kernel
 
     outputs = {name: Path(path) for name, path in (("ptx", ptx), ("sass", sass), ("cubin", cubin)) if path}
     for path in outputs.values():
         check_writable(path)
-    kernel = read_kernel(file)
+    kernel = read_for_compiling(file)
     compiled = compile_kernel(kernel, arch, launch_arrays(kernel.request, **launch))
     for name, path in outputs.items():
         content: str | bytes = getattr(compiled, name)
         write_atomically(path, content)
+    check_compiled(arch, compiled.shared_bytes, compiled.num_warps)
     result: dict[str, Any] = compiled.as_dict()
     if as_json:
         print_json(result)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json
+from layoutgen.cli.options import json_option, launch_arrays, launch_options, print_json, read_for_compiling
 
 
 @click.command()
@@ -35,13 +35,13 @@ def inspect(
     from layoutgen.errors import LayoutgenError
     from layoutgen.sass import report
     from layoutgen.sass.inspection import Inspection, inspect, instruction_dicts
-    from layoutgen.toolchain import compile_kernel, read_kernel
+    from layoutgen.toolchain import compile_kernel
 
     if each and vs is not None:
         raise LayoutgenError("inspect: --instructions shows one kernel, --vs two; ask for one of them")
 
     def one(path: str) -> Inspection:
-        kernel = read_kernel(path)
+        kernel = read_for_compiling(path)
         arrays = launch_arrays(kernel.request, **launch)
         return inspect(kernel, compile_kernel(kernel, arch, arrays), profile)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import NoReturn
@@ -13,7 +14,9 @@ def leave(status: object) -> NoReturn:
     Triton's bindings print a page of reference counts when the interpreter shuts down in the usual way.
     """
     if "triton" in sys.modules:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by the caller
+                with contextlib.suppress(OSError):
+                    stream.flush()
         os._exit(status if isinstance(status, int) else int(status is not None))
     sys.exit(status if isinstance(status, int | str) else None)

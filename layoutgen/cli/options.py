@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,12 @@ import click
 if TYPE_CHECKING:
     from layoutgen.execution import Launch
     from layoutgen.kernels import Array, Request
+    from layoutgen.toolchain import KernelFile
 
 Command = Callable[..., Any]
+
+MAX_DIGITS = 19
+"""Digits of an integer that is taken: all of 64 bits and less than Python refuses to convert."""
 
 
 def json_option(function: Command) -> Command:
@@ -92,8 +97,27 @@ def launch_arrays(request: Request, shape: str | None, **choices: Any) -> dict[s
     return {name: placed.array for name, placed in place(request, read_launch(request, shape, **choices), None).items()}
 
 
+def read_for_compiling(path: str) -> KernelFile:
+    """Read an emitted file, and refuse layouts on which Triton would abort the process."""
+    from layoutgen.emission.readback import check_literals
+    from layoutgen.toolchain import read_kernel
+
+    kernel = read_kernel(path)
+    check_literals(kernel.path, kernel.source)
+    return kernel
+
+
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2))
+    """Print JSON; what JSON has no number for, an infinity or NaN, becomes null."""
+    click.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def integers(text: str, what: str) -> tuple[int, ...]:
@@ -105,6 +129,6 @@ def integers(text: str, what: str) -> tuple[int, ...]:
     from layoutgen.errors import LayoutgenError
 
     parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if not all(part.strip().isdecimal() and len(part) < MAX_DIGITS for part in parts):
         raise LayoutgenError(f"{what} {text!r}: must be a comma-separated list of integers, for example 64,32")
     return tuple(int(part) for part in parts)

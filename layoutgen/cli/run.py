@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import json_option, launch_options, print_json, read_launch
+from layoutgen.cli.options import json_option, launch_options, print_json, read_for_compiling, read_launch
 
 if TYPE_CHECKING:
     from layoutgen.execution import RunResult
@@ -49,9 +49,8 @@ def run(
     Exit status 1 when an error exceeds its bound or anything was found.
     """
     from layoutgen.execution import run_kernel
-    from layoutgen.toolchain import read_kernel
 
-    kernel = read_kernel(file)
+    kernel = read_for_compiling(file)
     chosen = read_launch(kernel.request, inputs=inputs, seed=seed, **launch)
     result = run_kernel(kernel, chosen, mma, arch, _progress(), level)
     if as_json:
@@ -83,9 +82,7 @@ def _print(result: RunResult, lines: bool) -> None:
     click.echo(
         f"  max error     {found['max_abs_error']:.3g} (relative to the largest result {found['max_rel_error']:.3g})"
     )
-    click.echo(
-        f"  bound         {found['bound']:.3g} at the element nearest to it; {100 * found['bound_share']:.1f} % used"
-    )
+    click.echo(f"  bound         {found['bound']:.3g} there; {100 * found['bound_share']:.1f} % used")
     if result.lse_error is not None:
         click.echo(f"  LSE error     {result.lse_error:.3g}")
     click.echo(f"  shared        {found['wavefronts']} wavefronts, {found['least_wavefronts']} at least")

@@ -12,10 +12,11 @@ from layoutgen.emission.context import context
 from layoutgen.emission.masks import prove_masks
 from layoutgen.emission.moves import prove_moves
 from layoutgen.emission.readback_fast import prove_fast_attention
+from layoutgen.emission.readback_matmul import prove_fast_matmul
 from layoutgen.emission.render import render
 from layoutgen.emission.views import FIELDS, LayoutView
-from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
+from layoutgen.errors import LayoutgenError, RefutedError
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.claims import relabelled
 from layoutgen.proofs.staging import in_slabs, staged
@@ -42,9 +43,30 @@ def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:
                 found[name] = LinearLayout.from_bases(bases, fields["shape"])
             elif kind == "BlockedLayout":
                 found[name] = Blocked(*(tuple(ast.literal_eval(argument)) for argument in call.args))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise LayoutgenError(f"{path}: {name} is not a layout literal: {error!r}") from error
     return found
+
+
+def check_literals(path: Path, source: str) -> None:
+    """Refuse layouts on which Triton would abort the process instead of raising: it takes bases of one bit only.
+
+    This is no proof; it keeps what is compiled before it is proved from taking the process with it.
+    """
+    for name, layout in read_literals(path, source).items():
+        if not isinstance(layout, LinearLayout):
+            continue
+        for position, column in enumerate(layout.columns):
+            if column & (column - 1):
+                basis = list(layout.codomain.unpack(column))
+                raise RefutedError(
+                    f"{path}: {name}: basis {layout.domain.bit_name(position)} = {basis} moves several bits; "
+                    "a distributed layout of Triton moves at most one"
+                )
+        if not layout.is_surjective:
+            raise RefutedError(
+                f"{path}: {name}: nobody holds some elements: rank {layout.rank} of {layout.codomain.bits}"
+            )
 
 
 def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ...]:
@@ -56,6 +78,8 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     if isinstance(request, FastAttentionRequest):
         claims = prove_fast_attention(path, source, literals, request)
         return (*claims, prove_moves(source, render(request)), *prove_masks(source, request))
+    if isinstance(request, FastMatmulRequest):
+        return (*prove_fast_matmul(path, literals, request), prove_moves(source, render(request)))
 
     def linear(view: LayoutView) -> LinearLayout:
         return _typed(literals, view.name, LinearLayout, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ HEAD_ORDERS = {"bhtd": (0, 1, 2, 3), "bthd": (0, 2, 1, 3), "bhdt": (0, 1, 3, 2)}
 TRANSPOSED = {"nn": "", "nt": "b", "tn": "a", "tt": "ab"}
 """Matmul: which of A and B lie transposed in memory."""
 PADDING = 8
+MAX_BYTES = 2**30
+"""Bytes of arrays in a run; the executor keeps several times as much."""
 OUTPUTS = ("out", "lse", "c")
 
 
@@ -46,6 +49,8 @@ class Launch:
             raise LayoutgenError(f"inputs {self.inputs!r}: must be one of {', '.join(KINDS)}")
         if self.strides not in STRIDES:
             raise LayoutgenError(f"strides {self.strides!r}: must be one of {', '.join(STRIDES)}")
+        if self.seed < 0:
+            raise LayoutgenError(f"seed {self.seed}: must be 0 or more")
         if self.misalign % 2 or not 0 <= self.misalign < 256:
             raise LayoutgenError(f"misalign {self.misalign}: must be an even number of bytes below 256")
 
@@ -63,6 +68,19 @@ class Placed:
         if self.values is None:
             return Tensor.output(name, self.array.shape, self.array.dtype, self.array.strides, misalign=misalign)
         return Tensor.input(name, self.values, self.array.strides, misalign=misalign)
+
+
+def check_size(request: Request, launch: Launch) -> None:
+    """Refuse a launch without a block, or one whose arrays are more than the executor should be asked to hold."""
+    arrays = request.arrays(launch.shape)
+    given = ",".join(map(str, launch.shape))
+    size = sum(math.prod(array.shape) * np.dtype(array.dtype).itemsize for array in arrays.values())
+    if not all(math.prod(array.shape) for name, array in arrays.items() if name in OUTPUTS):
+        raise LayoutgenError(
+            f"shape {given}: has an empty output, so that nothing is launched; take sizes of at least 1"
+        )
+    if size > MAX_BYTES:
+        raise LayoutgenError(f"shape {given}: its arrays take {size} bytes; a run holds at most {MAX_BYTES}")
 
 
 def place(request: Request, launch: Launch, rng: np.random.Generator | None) -> dict[str, Placed]:

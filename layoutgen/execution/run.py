@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu import Finding, LaunchReport, parse_ptx
 from layoutgen.cpu import launch as execute
+from layoutgen.cpu.launch import ARITHMETICS
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution.inputs import OUTPUTS, Launch, place
+from layoutgen.execution.inputs import OUTPUTS, Launch, check_size, place
 from layoutgen.execution.levels import Execution, MachineRun, run_code
 from layoutgen.execution.reference import error, references
 from layoutgen.toolchain import Build, KernelFile, build_kernel
@@ -30,9 +31,9 @@ Progress = Callable[[int, int], None]
 class RunResult:
     """What a run found. Errors are absolute against float64; `max_rel_error` is relative to the largest result.
 
-    `bound` is what the main output may be off by at the element that comes nearest to its bound, and
-    `bound_share` how near it comes: above 1 the kernel is wrong. `lse_error` is None for matmul. `machine` is what the
-    machine code did, at the level `sass`; all else is of the PTX.
+    `bound` is what the main output may be off by where its error is largest, and `bound_share` how near any element
+    of any output comes to its own bound: above 1 the kernel is wrong. `lse_error` is None for matmul. `machine` is what
+    the machine code did, at the level `sass`; all else is of the PTX.
     """
 
     max_abs_error: float
@@ -104,8 +105,11 @@ def run_kernel(
     """
     if level not in LEVELS:
         raise LayoutgenError(f"run: no level {level!r}; {' and '.join(LEVELS)} are known")
+    if mma not in ARITHMETICS:
+        raise LayoutgenError(f"run: no arithmetic {mma!r}; {' and '.join(ARITHMETICS)} are known")
     began = time.perf_counter()
     request = file.request
+    check_size(request, launch)
     placed = place(request, launch, np.random.default_rng(launch.seed))
     build = build_kernel(file, arch, {name: argument.array for name, argument in placed.items()})
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
@@ -135,7 +139,7 @@ def run_kernel(
     errors = {name: error(expected[name], outputs[name]) for name in expected}
     main = next(iter(expected))
     shares = {name: _share(errors[name], expected[name].bound) for name in expected}
-    position = np.unravel_index(int(shares[main].argmax()), shares[main].shape)
+    position = np.unravel_index(int(errors[main].argmax()), errors[main].shape)
     largest = float(np.abs(expected[main].value).max(initial=0.0))
     max_error = float(errors[main].max(initial=0.0))
     return RunResult(

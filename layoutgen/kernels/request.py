@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutgen.algebra.space import is_power_of_two
+from layoutgen.algebra.space import is_power_of_two, nearest_power_of_two
 from layoutgen.atoms import Atom, atom
 from layoutgen.errors import LayoutgenError
+from layoutgen.tiling.tile import MAX_BLOCK
 
 STATISTICS_DTYPE = "float32"
 """What every kernel accumulates in."""
@@ -51,7 +52,7 @@ def parse_warps(text: str) -> tuple[int, int]:
     (4, 1)
     """
     parts = text.split("x")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise LayoutgenError(f"warps {text!r}: must be written WMxWN, for example 4x1")
     return int(parts[0]), int(parts[1])
 
@@ -72,12 +73,11 @@ def float_atom(name: str) -> Atom:
 
 
 def check_power_of_two(name: str, value: int, least: int, what: str) -> None:
-    """Refuse a block size that is no power of two, or less than `least`, which is `what`."""
-    if not is_power_of_two(value) or value < least:
-        nearest = max(least, 1 << max(value, 1).bit_length() - 1)
+    """Refuse a block size that is no power of two, less than `least`, which is `what`, or larger than any block."""
+    if not is_power_of_two(value) or not least <= value <= MAX_BLOCK:
         raise LayoutgenError(
-            f"{name} = {value}: must be a power of two and at least {least}, {what}; "
-            f"the nearest legal value is {nearest}"
+            f"{name} = {value}: must be a power of two and at least {least}, {what}, at most {MAX_BLOCK}; "
+            f"the nearest legal value is {nearest_power_of_two(value, least, MAX_BLOCK)}"
         )
 
 

@@ -1,6 +1,6 @@
 """Hardware profiles (YAML) and the choice of the matrix unit."""
 
-from layoutgen.profiles.feasibility import check_feasible
+from layoutgen.profiles.feasibility import check_compiled, check_feasible
 from layoutgen.profiles.profile import (
     DEFAULT,
     FlashTile,
@@ -21,6 +21,7 @@ __all__ = [
     "MatmulTile",
     "MatrixUnit",
     "Profile",
+    "check_compiled",
     "check_feasible",
     "load_profile",
     "matrix_unit",

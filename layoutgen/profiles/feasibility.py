@@ -12,9 +12,9 @@ from math import log2, prod
 from typing import Any
 
 from layoutgen.atoms import CATALOGUE
-from layoutgen.errors import LayoutgenError
+from layoutgen.errors import CompilationError, LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
-from layoutgen.profiles.profile import Limits, Profile
+from layoutgen.profiles.profile import Limits, Profile, load_profile, profile_names
 
 ADDRESSES = 12
 """Registers a thread cannot do without beside tiles: addresses of three tensors, the loop's counter and its bound."""
@@ -157,3 +157,18 @@ def check_feasible(request: Request, profile: Profile) -> None:
     raise LayoutgenError(
         f"{request.family}: cannot run on {profile.name}: {'; '.join(map(str, found.unmet))}; {advice}"
     )
+
+
+def check_compiled(arch: str, shared_bytes: int, num_warps: int) -> None:
+    """Refuse a compiled kernel that no card with a profile for this architecture can launch."""
+    cards = [profile for profile in map(load_profile, profile_names()) if profile.arch == arch]
+    for card in cards:
+        limits = card.limits
+        if shared_bytes <= limits.shared_bytes_per_block and num_warps <= limits.warps_per_block:
+            return
+    if cards:
+        raise CompilationError(
+            f"{arch}: a block of {num_warps} warps with {shared_bytes} bytes of shared memory cannot be launched: "
+            f"{cards[0].name} has {cards[0].limits.shared_bytes_per_block} bytes and {cards[0].limits.warps_per_block} "
+            "warps a block; take smaller blocks"
+        )

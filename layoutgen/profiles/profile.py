@@ -96,7 +96,7 @@ def load_profile(name: str) -> Profile:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LayoutgenError(f"profile {name}: {(error.strerror or str(error)).lower()}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise LayoutgenError(f"profile {name}: not YAML: {' '.join(str(error).split())}") from error
     return parse_profile(data, name)
 
@@ -110,9 +110,15 @@ def parse_profile(data: Any, name: str) -> Profile:
         name=str(_get(data, "name", name)),
         arch=str(_get(data, "arch", name)),
         limits=_fields(Limits, _get(data, "limits", name), f"profile {name}: limits"),
-        clocks_mhz=dict(data.get("clocks_mhz", {})),
+        clocks_mhz=_clocks(data.get("clocks_mhz") or {}, name),
         unit=None if unit is None else _parse_unit(unit, name),
     )
+
+
+def _clocks(data: Any, name: str) -> dict[str, int]:
+    if not isinstance(data, Mapping) or not all(isinstance(value, int) and value > 0 for value in data.values()):
+        raise LayoutgenError(f"profile {name}: clocks_mhz must map names to positive integers, in MHz")
+    return dict(data)
 
 
 def _get(data: Mapping[str, Any], key: str, name: str) -> Any:
@@ -140,7 +146,10 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
             raise LayoutgenError(f"profile {name}: {key} is {declared}; {found.alias} computes in {have}")
     tiles: dict[str, list[Any]] = {}
     for key, cls in (("flash", FlashTile), ("flash_fast", FlashTile), ("matmul", MatmulTile)):
-        tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(data.get(key, []))]
+        listed = data.get(key) or []
+        if not isinstance(listed, list):
+            raise LayoutgenError(f"profile {name}: {key} must be a list of tiles")
+        tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(listed)]
     flash, fast = (tuple(sorted(tiles[key], key=lambda tile: tile.head_dim_le)) for key in ("flash", "flash_fast"))
     return MatrixUnit(found, flash, fast, tuple(tiles["matmul"]))
 

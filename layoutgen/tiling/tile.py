@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from layoutgen.algebra import LinearLayout, Space, hardware_space
-from layoutgen.algebra.space import is_power_of_two
+from layoutgen.algebra.space import is_power_of_two, nearest_power_of_two
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
@@ -145,21 +145,25 @@ def derive(atom: Atom, block_m: int, block_n: int, warps: tuple[int, int], arran
     return Tiling(unit, block_m, block_n, warps, layouts["accumulator"], layouts["a"], layouts["b"])
 
 
+MAX_BLOCK = 1024
+"""The largest block size that is derived: 32 warps of 32 rows. Larger ones fit no card."""
+
+
 def check_block(name: str, block: int, unit: int, warps: int) -> None:
     """Refuse a block that the units and warps cannot tile."""
-    if not is_power_of_two(warps):
+    if not is_power_of_two(warps) or warps > MAX_BLOCK:
         raise LayoutgenError(f"warps along {name}: {warps} is not a power of two; the nearest below is {_below(warps)}")
-    if not is_power_of_two(block) or block < unit * warps:
-        least = unit * warps
-        nearest = max(least, _below(block))
+    least = unit * warps
+    if not is_power_of_two(block) or not least <= block <= MAX_BLOCK:
+        units = f"{warps} warps of units of {unit}"
         raise LayoutgenError(
-            f"{name} = {block}: must be a power of two and at least {least} ({warps} warps of units of {unit}); "
-            f"the nearest legal value is {nearest}"
+            f"{name} = {block}: must be a power of two and at least {least} ({units}), at most {MAX_BLOCK}; "
+            f"the nearest legal value is {nearest_power_of_two(block, least, MAX_BLOCK)}"
         )
 
 
 def _below(value: int) -> int:
-    return 1 << value.bit_length() - 1 if value > 0 else 1
+    return min(MAX_BLOCK, 1 << value.bit_length() - 1) if value > 0 else 1
 
 
 def hardware_order(unit: Unit, block_m: int, block_n: int, warps: tuple[int, int]) -> dict[str, list[str]]:

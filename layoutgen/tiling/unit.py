@@ -121,7 +121,7 @@ def arrange(atom: Atom, arrangement: str | None = None, partial_sums: bool = Fal
         )
     places = []
     for name, entry in zip(free, entries, strict=True):
-        match = re.fullmatch(r"([mnk])(\d+)", entry)
+        match = re.fullmatch(r"([mnk])(\d{1,2})", entry)
         if match is None:
             raise LayoutgenError(
                 f"arrangement {text!r}: {entry!r} is not a row, column or k bit; for example {atom.arrangement!r}"

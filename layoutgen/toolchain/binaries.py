@@ -28,6 +28,13 @@ def tool(name: str) -> str:
     return str(getattr(knobs.nvidia, name).path)
 
 
+def _ptxas(arch: str) -> str:
+    """Return the ptxas that Triton takes for an architecture: its wheel carries an older and a newer one."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    return str(get_ptxas(int(arch.removeprefix("sm_"))).path)
+
+
 def run_tool(arguments: list[str]) -> str:
     """Run a tool; return what it printed on both streams, or raise CompilationError with that."""
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -41,7 +48,7 @@ def assemble(ptx: str, arch: str, flags: tuple[str, ...] = ()) -> tuple[bytes, R
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
-        report = run_tool([tool("ptxas"), "-v", "-lineinfo", f"-arch={arch}", *flags, str(source), "-o", str(target)])
+        report = run_tool([_ptxas(arch), "-v", "-lineinfo", f"-arch={arch}", *flags, str(source), "-o", str(target)])
         return target.read_bytes(), parse_report(report)
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from layoutgen.errors import CompilationError, LayoutgenError
@@ -101,7 +102,7 @@ def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None
 
     function = getattr(module, file.kernel)
     request = file.request
-    grid, arguments = module.launch_arguments(**(arrays or request.arrays(request.default_shape)), **scalars)
+    grid, arguments = _launch(file, module, arrays or request.arrays(request.default_shape), scalars)
     target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
     backend = make_backend(target)
     bind = create_function_from_signature(function.signature, function.params, backend)
@@ -113,7 +114,8 @@ def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None
     try:
         compiled = triton.compile(source, target=target, options=options.__dict__)
     except Exception as error:
-        raise CompilationError(f"{file.path}: Triton {triton.__version__} for {arch}: {error}") from error
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise CompilationError(f"{file.path}: Triton {triton.__version__} for {arch}: {reason[-1].strip()}") from error
     return Build(
         arch=arch,
         triton=triton.__version__,
@@ -126,6 +128,20 @@ def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None
         ptx=compiled.asm["ptx"],
         cubin=compiled.asm["cubin"],
     )
+
+
+def _launch(
+    file: KernelFile, module: ModuleType, arrays: Mapping[str, Array], scalars: Mapping[str, Any]
+) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
+    """Ask the file's host function for grid and arguments. Raises LayoutgenError with what it says."""
+    try:
+        grid, arguments = module.launch_arguments(**arrays, **scalars)
+        x, y, z = (int(size) for size in grid)
+    except Exception as error:
+        raise LayoutgenError(f"{file.path}: launch: {' '.join(str(error).split())[:300]}") from error
+    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in arguments):
+        raise LayoutgenError(f"{file.path}: launch: a size or a stride needs more than 64 bits; take a smaller shape")
+    return (x, y, z), tuple(arguments)
 
 
 def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:

@@ -50,41 +50,83 @@ class KernelFile:
         sys.modules[name] = module
         try:
             specification.loader.exec_module(module)
-        except ModuleNotFoundError as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
-            if error.name == "triton":
+            if isinstance(error, ModuleNotFoundError) and error.name == "triton":
                 raise LayoutgenError(
                     f"{self.path}: Triton is not installed, and compiling needs it: pip install 'triton>=3.8,<4'"
                 ) from error
-            raise LayoutgenError(f"{self.path}: importing it failed: {error}") from error
-        except Exception as error:
-            del sys.modules[name]
-            raise LayoutgenError(f"{self.path}: importing it failed: {error}") from error
+            raise LayoutgenError(f"{self.path}: importing it failed: {_line(error)}") from error
         return module
 
 
 def read_kernel(path: Path | str) -> KernelFile:
-    """Read an emitted file. Raises LayoutgenError when it is missing, unreadable or no emitted kernel."""
+    """Read an emitted file. Raises LayoutgenError when it is missing, unreadable or no emitted kernel.
+
+    Its top level may hold imports, constants and functions alone, each name bound once, and its options must be those
+    of its request: what is read here is then what runs.
+    """
     path = Path(path)
     try:
-        source = path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():
+            raise LayoutgenError(f"{path}: is no file; name an emitted kernel file")
+        source = path.read_text(encoding="utf-8-sig")
         tree = ast.parse(source)
     except OSError as error:
-        raise LayoutgenError(
-            f"{path}: {(error.strerror or str(error)).lower()}; name an emitted kernel file"
-        ) from error
-    except (SyntaxError, ValueError) as error:
-        raise LayoutgenError(f"{path}: not a Python file: {error}; name an emitted kernel file") from error
-    data: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in MODULE_DATA:
-                try:
-                    data[name] = ast.literal_eval(node.value)
-                except ValueError as error:
-                    raise LayoutgenError(f"{path}: {name} is not a literal") from error
+        reason = (error.strerror or str(error)).lower()
+        raise LayoutgenError(f"{str(path)[:80]}: {reason}; name an emitted kernel file") from error
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise LayoutgenError(f"{path}: not a Python file: {_line(error)}; name an emitted kernel file") from error
+    data = {name: _literal(path, name, value) for name, value in _bindings(path, tree).items() if name in MODULE_DATA}
     missing = [name for name in MODULE_DATA if name not in data]
     if missing:
         raise LayoutgenError(f"{path}: has no {', '.join(missing)}; name a file that `layoutgen emit` wrote")
-    return KernelFile(path, source, data)
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for name in (str(data["KERNEL"]), "launch_arguments"):
+        if name not in functions:
+            raise LayoutgenError(f"{path}: has no function {name}; emit the file again")
+    file = KernelFile(path, source, data)
+    options = data["OPTIONS"]
+    if not isinstance(options, dict) or options.get("num_warps") != file.request.num_warps:
+        raise LayoutgenError(
+            f"{path}: OPTIONS is {options!r}; its request runs with num_warps {file.request.num_warps}: "
+            "emit the file again"
+        )
+    return file
+
+
+def _bindings(path: Path, tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the constants of a module by name. Raises LayoutgenError on anything that could bind a name again."""
+    values: dict[str, ast.expr] = {}
+    bound: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values[name] = value
+                names = {name}
+            case ast.FunctionDef(name=name):
+                names = {name}
+            case ast.Import() | ast.ImportFrom():
+                names = {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                raise LayoutgenError(
+                    f"{path}: line {node.lineno}: a kernel file has imports, constants and functions alone "
+                    "at its top level"
+                )
+        if names & bound:
+            raise LayoutgenError(f"{path}: line {node.lineno}: {min(names & bound)} is bound a second time")
+        bound |= names
+    return values
+
+
+def _literal(path: Path, name: str, value: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError) as error:
+        raise LayoutgenError(f"{path}: {name} is not a literal") from error
+
+
+def _line(error: BaseException) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:200]

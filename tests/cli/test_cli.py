@@ -169,6 +169,17 @@ def test_without_a_block_the_profile_chooses_it():
 
 
 BAD = [
+    (("derive", "--block-m", 2**70, "--block-n", 16), "at most 1024; the nearest legal value is 1024"),
+    (("emit", "matmul", "--block-k", 2**70), "at most 1024"),
+    (("derive", "--block-m", 64, "--block-n", 64, "--warps", "9" * 5000 + "x1"), "must be written WMxWN"),
+    (("emit", "attention", "--head-dim", 96, "--split", "9" * 5000), "must be a comma-separated list"),
+    (("emit", "matmul", "-o", "x" * 300), "file name too long"),
+    (("run", GENERATED / "matmul_64x64x32.py", "--shape", "1,0,5,5"), "has an empty output"),
+    (("run", GENERATED / "matmul_64x64x32.py", "--shape", "1,1,1,2147483648"), "a run holds at most"),
+    (("run", GENERATED / "matmul_64x64x32.py", "--seed", -1), "seed -1: must be 0 or more"),
+    (("run", GENERATED / "matmul_64x64x32.py", "--mma", "zz"), "no arithmetic 'zz'"),
+    (("run", GENERATED / "matmul_64x64x32.py", "--shape", "65536,1,1,1"), "a launch has at most 65535 blocks"),
+    (("compile", GENERATED / "matmul_64x64x32.py", "--shape", "1,1,1,9999999999999999999"), "comma-separated list"),
     (("derive", "--block-m", 48, "--block-n", 32), "block_m = 48: must be a power of two"),
     (("derive", "--block-m", 64), "block_m and block_n go together"),
     (("derive", "--nonsense"), "No such option"),
@@ -222,6 +233,32 @@ def command(*words, **kwargs):
     return subprocess.run(
         [sys.executable, "-m", "layoutgen", *map(str, words)], capture_output=True, text=True, **kwargs
     )
+
+
+def test_json_has_no_infinity(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text((GENERATED / "matmul_64x64x32.py").read_text().replace("mask=(c_row < m)", "mask=(c_row < m - 1)"))
+    found = run("run", path, "--shape", "1,5,5,5", "--json", code=1).stdout
+    assert json.loads(found, parse_constant=pytest.fail)["max_abs_error"] is None
+
+
+def test_what_no_card_can_launch_fails(tmp_path):
+    card = tmp_path / "card.yml"
+    volta = (Path(lg.__file__).parent / "profiles" / "nvidia" / "volta.yml").read_text()
+    card.write_text(volta.replace("shared_bytes_per_block: 98304", "shared_bytes_per_block: 983040"))
+    words = ("--block-m", 128, "--block-n", 64, "--profile", card)
+    run("emit", "attention", "--head-dim", 256, *words, "-o", tmp_path / "kernel.py")
+    result = run("compile", tmp_path / "kernel.py", code=1)
+    assert "cannot be launched: volta has 98304 bytes" in result.stderr
+
+
+def test_output_on_a_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "layoutgen", "atoms"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
 
 
 def test_as_a_process():

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import layoutgen as lg
-from layoutgen.emission import check_writable, file_name, write_atomically
+from layoutgen.emission import check_writable, drift, file_name, write_atomically
 from layoutgen.errors import LayoutgenError
 
 
@@ -81,3 +81,31 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(LayoutgenError, match="cannot be written to"):
         check_writable(tmp_path / "kernel.py")
+
+
+def test_devices_pipes_and_links(tmp_path):
+    """A pipe is refused and stays one; a link stays a link, and what it points to is written."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LayoutgenError, match="it is a device or a pipe"):
+        write_atomically(tmp_path / "pipe", "x")
+    assert not (tmp_path / "pipe").is_file()
+    target, link = tmp_path / "target.py", tmp_path / "link.py"
+    target.write_text("before\n")
+    link.symlink_to(target)
+    write_atomically(link, "after\n")
+    assert link.is_symlink()
+    assert target.read_text() == "after\n"
+
+
+def test_a_name_that_is_too_long(tmp_path):
+    with pytest.raises(LayoutgenError, match="file name too long"):
+        check_writable(tmp_path / ("x" * 300))
+
+
+def test_other_line_ends_are_drift(tmp_path):
+    kernel = lg.matmul(block_m=64, block_n=64)
+    path = kernel.write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(drift(tmp_path, [kernel.request])) == [path.name]
+    path.write_bytes(b"\xff\xfe")
+    assert list(drift(tmp_path, [kernel.request])) == [path.name]

@@ -5,8 +5,8 @@ import re
 import pytest
 
 import layoutgen as lg
-from layoutgen.emission.readback import prove_source, read_literals
-from layoutgen.errors import LayoutgenError
+from layoutgen.emission.readback import check_literals, prove_source, read_literals
+from layoutgen.errors import LayoutgenError, RefutedError
 
 ATTENTION = lg.attention(head_dim=96)
 MATMUL = lg.matmul(block_m=64, block_n=64)
@@ -77,3 +77,22 @@ def test_a_missing_layout_is_an_error(tmp_path):
 def test_a_malformed_literal_is_an_error(tmp_path):
     with pytest.raises(LayoutgenError, match="X is not a layout literal"):
         read_literals(tmp_path, "X = gl.constexpr(gl.DistributedLinearLayout(reg_bases=f(), shape=[1]))")
+
+
+def test_layouts_that_would_abort_triton_are_refused_before_it(tmp_path):
+    check_literals(tmp_path, MATMUL.source)
+    swizzled = MATMUL.source.replace("[8, 0],  # q0: m3", "[12, 0],  # q0: m3")
+    with pytest.raises(RefutedError, match=r"basis lane2 = \[12, 0\] moves several bits"):
+        check_literals(tmp_path, swizzled)
+    orphans = MATMUL.source.replace("[8, 0],  # q0: m3", "[4, 0],  # q0: m3")
+    with pytest.raises(RefutedError, match="nobody holds some elements"):
+        check_literals(tmp_path, orphans)
+
+
+def test_a_blocked_layout_of_another_rank_is_an_error(tmp_path):
+    source = MATMUL.source.replace("[2, 2], [1, 0]))", "[2, 2], [1, 3]))").replace(
+        "[4, 1], [1, 0]))", "[4, 1], [1, 3]))"
+    )
+    assert source != MATMUL.source
+    with pytest.raises(LayoutgenError):
+        prove(MATMUL, source, tmp_path)

@@ -16,7 +16,7 @@ def test_the_tile_comes_from_the_profile():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"block_k": 24}, "block_k = 24: must be a power of two and at least 4, one k-step; .* is 16"),
+        ({"block_k": 24}, "block_k = 24: must be a power of two and at least 4, one k-step, .* is 16"),
         ({"block_k": 2}, "block_k = 2: .* the nearest legal value is 4"),
         ({"block_m": 16}, "block_m = 16: must be a power of two and at least 32 .2 warps of units of 16."),
         ({"warps": "3x1"}, "warps along block_m: 3 is not a power of two; the nearest below is 2"),
