@@ -17,7 +17,7 @@ from layoutgen.atoms import Atom
 from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import MatmulRequest, Request, attention_design
+from layoutgen.kernels import Request, attention_design, matmul_design
 from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.request import parse_warps
 from layoutgen.plan import Plan
@@ -167,12 +167,16 @@ def matmul(
     b_order: str = "kn",
     out_dtype: str | None = None,
     atom: str | None = None,
+    design: str = "simple",
     arrangement: str | None = None,
     profile: str = DEFAULT,
 ) -> Kernel:
+    **features: str,
     """Return a matrix product kernel. The tile, the warps and the atom come from the profile unless they are given.
 
     >>> matmul(block_m=64, block_n=64, block_k=32)
+    `design` is simple or fast; `features` are the further fields of FastMatmulRequest, which only the fast one has.
+
     <Kernel matmul_64x64x32: 11 obligations>
     """
     unit = unit_of(profile)
@@ -186,7 +190,7 @@ def matmul(
         found: T = getattr(tile, name)
         return found
 
-    request = MatmulRequest(
+    request = matmul_design(design, features)(
         atom=atom or unit.atom.name,
         block_m=chosen("block_m", block_m),
         block_n=chosen("block_n", block_n),
@@ -196,6 +200,7 @@ def matmul(
         out_dtype=out_dtype,
         arrangement=arrangement,
     )
+        **features,
     check_feasible(request, load_profile(profile))
     return Kernel(request)
 

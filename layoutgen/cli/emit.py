@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
 BY_FAMILY = {
     "attention": COMMON | {"design", "head_dim", "split", "bias", "row_blocks"},
-    "matmul": COMMON | {"block_k", "b_order", "out_dtype"},
+    "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype"},
     "all": set(),
 }
 """Family -> the options that describe its requests. `all` is the default set, as kept in generated/."""
@@ -34,7 +34,8 @@ BY_FAMILY = {
 @click.option("--block-n", type=int, help="Columns of a block; attention: keys.")
 @click.option("--block-k", type=int, help="matmul: depth of a K tile.")
 @click.option("--warps", help="Warps along rows x along columns, for example 2x2.")
-@click.option("--design", help="attention: simple (the readable yardstick) or fast.  [default: simple]")
+@click.option("--design", help="simple (the readable yardstick) or fast.  [default: simple]")
+@click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
 @click.option("--out-dtype", help="matmul: dtype of C, float16 or float32.")
 @click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")

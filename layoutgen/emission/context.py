@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutgen.emission.attention_fast import fast_attention_context, fast_attention_signature
+from layoutgen.emission.matmul_fast import fast_matmul_context, fast_matmul_signature
 from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, legend, mma_view, staging_view, tiling_view
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, MatmulRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
 
 FLOAT32_MAX = 3.4028234663852886e38
@@ -41,6 +42,8 @@ def context(request: Request) -> dict[str, Any]:
     """Return the template's values for a request, the header (`about`) excepted."""
     if isinstance(request, FastAttentionRequest):
         return fast_attention_context(request)
+    if isinstance(request, FastMatmulRequest):
+        return fast_matmul_context(request)
     if isinstance(request, AttentionRequest):
         return attention_context(request)
     return matmul_context(request)
@@ -141,6 +144,8 @@ def signature(request: Request) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
     if isinstance(request, FastAttentionRequest):
         return fast_attention_signature(request)
+    if isinstance(request, FastMatmulRequest):
+        return fast_matmul_signature(request)
     result: dict[str, str] = {}
     if isinstance(request, AttentionRequest):
         half, statistics = f"*{TRITON_TYPE[request.dtype]}", "*fp32"

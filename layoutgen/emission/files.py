@@ -13,7 +13,8 @@ from typing import Any
 from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request, covering_split
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request, covering_split
+from layoutgen.tiling.words import oriented
 
 USUAL_WARPS = (2, 2)
 """Warps that a matmul's file name does not mention."""
@@ -40,6 +41,10 @@ def file_name(request: Request) -> str:
         stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
         if request.warps != USUAL_WARPS:
             marks.append("w" + "x".join(map(str, request.warps)))
+        if isinstance(request, FastMatmulRequest):
+            usual = oriented(CATALOGUE[0], request.along("a"), request.along("b"))
+            marks = ["fast", *([] if atom is usual else marks)]
+            marks += [] if request.a_order == "mk" else [request.a_order]
         marks += [] if request.b_order == "kn" else [request.b_order]
         marks += [] if request.c_dtype == request.dtype else [request.c_dtype]
     return "_".join([stem, *marks]) + ".py"

@@ -13,7 +13,7 @@ import layoutgen
 from layoutgen.emission.context import context, signature
 from layoutgen.emission.views import tiling_view
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.tiling import Tiling
 
 LINE = 110
@@ -112,9 +112,10 @@ def _describe(request: Request) -> tuple[str, str]:
             f"Tensor-core products of {shape} ({request.atom}), {request.num_warps} warps of whole rows; "
             f"softmax in fp32,\n{bias}, grouped query heads, any strides and lengths.",
         )
+    left = "[M, K]" if request.a_order == "mk" else "[K, M]"
     order = "[K, N]" if request.b_order == "kn" else "[N, K]"
     return (
-        f"Matrix product: A [M, K] by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}.",
+        f"Matrix product: A {left} by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}.",
         f"Tensor-core products of {shape} ({request.atom}), {request.warps[0]}x{request.warps[1]} warps; operands "
         f"{request.dtype},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.",
     )
@@ -135,6 +136,8 @@ def command(request: Request) -> str:
         data["split"] = ",".join(map(str, request.parts))
     else:
         names = ["block_m", "block_n", "block_k", "warps", "b_order"]
+        if isinstance(request, FastMatmulRequest):
+            names.insert(4, "a_order")
         if request.c_dtype != request.dtype:
             names.append("out_dtype")
     words += [f"--{name.replace('_', '-')} {data[name]}" for name in names]

@@ -1,0 +1,260 @@
+"""From a request for the fast design of matmul to the values that its template receives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from layoutgen.algebra import LinearLayout
+from layoutgen.emission.views import TRITON_TYPE, LayoutView, MmaView, layout_view, legend
+from layoutgen.kernels.matmul import B_ORDERS
+from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest, Operand
+from layoutgen.tiling.tile import hardware_order
+from layoutgen.tiling.words import WORD_BYTES, Words
+
+AXES = {"m": "row", "n": "column"}
+
+
+@dataclass(frozen=True)
+class OperandView:
+    """One operand in the emitted source: names, literals and expressions."""
+
+    name: str
+    axis: str
+    size: str
+    tile: LayoutView
+    fragment: LayoutView
+    block: int
+    rows: int
+    columns: int
+    axis_dim: int
+    k_dim: int
+    axis_index: str
+    k_index: str
+    buffer: str
+    word_buffer: str
+    split: str
+    order: str
+    slice_dim: int
+    fetch: str
+    strided: str
+    contiguous: str
+    part: str
+    relabelled: tuple[str, str, str]
+    along_k: bool
+    shape: str
+    unpack: str
+    stride_order: str
+    cost: str
+
+
+def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
+    words = request.words
+    names = hardware_order(words.tiling.unit, request.part_m, request.block_n, request.warps)
+    matrix = layout_view(
+        "MATRIX_C",
+        "The accumulator of C = A B as a matrix: who holds which element.",
+        words.tiling.accumulator,
+        "mn",
+        names,
+    )
+    return {
+        "legend": legend(words.tiling),
+        "matrix": matrix,
+        "accumulator": _grouped(matrix, words),
+        "a": _operand_view(request, "a", names["register"]),
+        "b": _operand_view(request, "b", names["register"]),
+        "mma": word_mma_view(words),
+        "shape": str(list(words.shape)),
+        "parts": range(request.parts),
+        "part_m": request.part_m,
+        "block_m": request.block_m,
+        "block_n": request.block_n,
+        "block_k": request.block_k,
+        "dtype": request.dtype,
+        "c_dtype": request.c_dtype,
+        "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
+        "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
+        "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
+        "last_odd": list(tile_lines(request, 1, 0, "", prefetch=False)),
+        "kernel_parameters": [
+            f"{name}: gl.constexpr" if kind == "constexpr" else name
+            for name, kind in fast_matmul_signature(request).items()
+        ],
+        "dtypes": [*((name, f'("{request.dtype}",)') for name in "ab"), ("c", f'("{request.c_dtype}",)')],
+        "whole": " and ".join(
+            f"{way.size} % {way.block} == 0"
+            for way in (_operand_view(request, name, names["register"]) for name in "ab")
+            if not way.along_k
+        )
+        or "True",
+    }
+
+
+def fast_matmul_signature(request: FastMatmulRequest) -> dict[str, str]:
+    """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
+    half = f"*{TRITON_TYPE[request.dtype]}"
+    result = {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
+    for array, dims in (("a", "zmk"), ("b", "zkn"), ("c", "zmn")):
+        result |= {f"stride_{array}{dim}": "i32" for dim in dims}
+    return result | dict.fromkeys(("m", "n", "k"), "i32") | dict.fromkeys(("whole", "wide"), "constexpr")
+
+
+def _grouped(matrix: LayoutView, words: Words) -> LayoutView:
+    """Return the accumulator in its grouped shape, with the comments of the matrix."""
+    fields = tuple(
+        (
+            field,
+            tuple((str(basis), comment) for basis, (_, comment) in zip(words.grouped.bases[dim], rows, strict=True)),
+        )
+        for (field, rows), dim in zip(matrix.fields, words.grouped.bases, strict=True)
+    )
+    comment = f"{matrix.name}, cut into dims along which each operand is a broadcast."
+    return LayoutView("ACCUMULATOR_C", comment, fields, str(list(words.shape)))
+
+
+def word_mma_view(words: Words) -> MmaView:
+    """Return the inline assembly that hands the words of one k-step to the atom.
+
+    Every operand arrives with one word per accumulator. A word is a pair of elements, so that two neighbouring
+    accumulators bring the same one, and every other is read.
+    """
+    atom = words.tiling.atom
+    pack, outputs = atom.accumulator.elements, atom.accumulator.words
+    a = [f"${outputs + 2 * i}" for i in range(atom.a.words)]
+    b = [f"${outputs + pack + 2 * i}" for i in range(atom.b.words)]
+    c = [f"${i}" for i in range(outputs)]
+    text = ", ".join("{" + ", ".join(group) + "}" for group in (c, a, b, c))
+    constraints = ["=f"] * outputs + ["r"] * (2 * pack) + [str(i) for i in range(outputs)]
+    note = (
+        f"A call takes {pack} accumulators of a thread; an operand arrives as {pack} words, of which two "
+        f"neighbours are alike, and {atom.a.words} hold its {atom.a.elements} elements."
+    )
+    return MmaView(atom.instruction, f"{text};", ",".join(constraints), pack, note)
+
+
+def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -> OperandView:
+    way = request.operands[name]
+    words, upper = request.words, name.upper()
+    axis = "m" if name == "a" else "n"
+    rows, columns = way.shape
+    groups, vectors, group, vector = way.buffer
+    per_vector = vector * request.element_bytes // WORD_BYTES
+    block, k = way.words.shape
+    relabelling = words.relabelling(name)
+    loaded = layout_view(
+        f"TILE_{upper}",
+        f"A tile of {upper} as it is loaded, [{'k, ' * (not way.along_k)}{axis}{', k' * way.along_k}].",
+        way.staging.loaded,
+        (axis, "k") if way.along_k else ("k", axis),
+        _numbered(way.staging.loaded),
+    )
+    part = [groups // way.parts, 1, group, per_vector] if way.along_k else [1, vectors // way.parts, group, per_vector]
+    fragment = layout_view(
+        f"FRAGMENT_{upper}",
+        f"What one fetch of {upper} reads: the groups g, vectors v, rows r and words w of its part of the buffer.",
+        way.fetch_words,
+        "gvrw",
+        {
+            **hardware_order(words.tiling.unit, request.part_m, request.block_n, request.warps),
+            "register": _fetched(way, request, registers),
+        },
+    )
+    assert list(way.fetch_words.shape) == part
+    store, cost = way.staging.stored_access, way.staging.fetched_access(way.fetch)
+    across = f"{name}_{AXES[axis]} * stride_{name}{axis}"
+    along = f"{name}_k * stride_{name}k"
+    order = request.a_order if name == "a" else request.b_order
+    usual = order in ("mk", "kn")
+    if way.along_k:
+        fetch = f"fragment.reshape([{block}, {way.steps}, {k}]).permute([0, 2, 1]).split()"
+        inner, outer = part[0], 0
+    else:
+        fetch = f"fragment.permute([0, 1, 3, 2]).reshape([{block}, {k}])"
+        inner, outer = part[1], 1
+    return OperandView(
+        name=name,
+        axis=AXES[axis],
+        size=axis,
+        tile=loaded,
+        fragment=fragment,
+        block=request.block_m if name == "a" else request.block_n,
+        rows=rows,
+        columns=columns,
+        axis_dim=1 if way.along_k else 0,
+        k_dim=0 if way.along_k else 1,
+        axis_index="[:, None]" if way.along_k else "[None, :]",
+        k_index="[None, :]" if way.along_k else "[:, None]",
+        buffer=str(list(way.buffer)),
+        word_buffer=str([groups, vectors, group, per_vector]),
+        split=str([groups, group, vectors, vector]),
+        order=str([0, 2, 1, 3]),
+        slice_dim=1 if way.along_k else 0,
+        fetch=fetch,
+        strided=across if way.along_k else along,
+        contiguous=along if way.along_k else across,
+        part="words" if way.parts == 1 else f"words.slice({inner} * part, {inner}, dim={outer})",
+        relabelled=(str(list(relabelling.split)), str(list(relabelling.order)), str(list(relabelling.shape))),
+        along_k=way.along_k,
+        shape=(A_ORDERS if name == "a" else B_ORDERS)[order].split("]")[0] + "]",
+        unpack=", ".join("k_b" if letter == "k" and name == "b" else letter for letter in order),
+        stride_order="(-2, -1)" if usual else "(-1, -2)",
+        cost=(
+            f"a warp stores a tile in {store.instructions} x {8 * store.width_bytes} bits, {store.wavefronts} "
+            f"wavefronts ({store.minimum} at least), and fetches {cost.instructions} x {8 * cost.width_bytes} bits in "
+            f"{cost.wavefronts} ({cost.minimum})"
+        ),
+    )
+
+
+def _numbered(layout: LinearLayout) -> dict[str, list[str]]:
+    letters = {"register": "e", "lane": "l", "warp": "w", "block": "c"}
+    return {dim: [f"{letters[dim]}{i}" for i in range(len(bases))] for dim, bases in layout.bases.items()}
+
+
+def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> list[str]:
+    """Return the names of a fetch's registers: those of the fragment that are no copies, without the pair's own bit."""
+    tiling = request.tiling
+    fragment = tiling.fragment_a if way.name == "a" else tiling.fragment_b
+    kept = [name for name, column in zip(registers, fragment.columns, strict=False) if column][1:]
+    if way.along_k:
+        own = len(tiling.atom.fragment(way.name).register_names) - 1
+        kept[own:own] = [f"s{bit}" for bit in range(way.steps.bit_length() - 1)]
+    return kept
+
+
+def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
+    """Yield the statements that multiply the K tile of one pair of buffers, and bring the next tile into the other.
+
+    A fetch reads the fragments of two k-steps, those of A for one part of the rows, while what was fetched before is
+    multiplied. The next tile's loads come first; its stores in the middle, A's before B's loads, so that the two need
+    not be in registers together. In front of the last part is the tile's barrier, and behind it the next's first fetch.
+    """
+    steps, parts = request.block_k // (2 * request.tiling.unit.shape[2]), request.parts
+    middle, late = max(steps // 2 - 1, 0), max(steps - 2, 0)
+    for step in range(steps):
+        for part in range(parts):
+            last = step == steps - 1 and part == parts - 1
+            if prefetch and step == part == 0:
+                yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
+            if last and prefetch:
+                yield f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
+            if not last:
+                ahead = step * parts + part + 1
+                yield f"next_a0, next_a1 = fetch_a(a_words{current}, {ahead // parts}, {ahead % parts})"
+                if part == parts - 1:
+                    yield f"next_b0, next_b1 = fetch_b(b_words{current}, {step + 1}, 0)"
+            elif prefetch:
+                yield f"next_a0, next_a1 = fetch_a(a_words{following}, 0, 0)"
+                yield f"next_b0, next_b1 = fetch_b(b_words{following}, 0, 0)"
+            yield f"product{part} = multiply(product{part}, a0, a1, b0, b1)"
+            if not last or prefetch:
+                yield "a0, a1 = next_a0, next_a1"
+                if part == parts - 1:
+                    yield "b0, b1 = next_b0, next_b1"
+        if prefetch and step == middle:
+            yield f"store_a(a_buffer{following}, a_tile)"
+            yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
+        if prefetch and step == late:
+            yield f"store_b(b_buffer{following}, b_tile)"

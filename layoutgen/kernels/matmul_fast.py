@@ -1,0 +1,314 @@
+"""Matrix products, the fast design: the request and its plan.
+
+Both operands lie in memory with either of their dims contiguous, and are staged as they lie: 16 bytes of a row stay
+together from global memory to the registers of a fragment. The atom is taken in the form that wants them so. While one
+K tile is multiplied, the next one is on its way: first in registers, then in a second buffer; and the fragments of a
+step are fetched during the step before it, across the one barrier of a tile.
+
+The accumulator of a block is held in parts of rows, each as few as a fetch of A serves. A part takes all the k of a
+fetch before the next part begins, so that A's fragments live in few registers for a short time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from typing import Any
+
+from layoutgen.algebra import LinearLayout, Space
+from layoutgen.atoms import DTYPE_BYTES, Atom
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
+from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
+from layoutgen.plan import Move, Plan, Tile
+from layoutgen.plan.rows import RowStaging, stage_rows
+from layoutgen.plan.staging import VECTOR_BYTES, WARP
+from layoutgen.proofs import Verdict
+from layoutgen.proofs.staging import staged
+from layoutgen.proofs.words import fetched, prove_words
+from layoutgen.tiling import Tiling, arrange, derive
+from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, paired, without_copies
+
+A_ORDERS = {"mk": "[M, K], K along the rows in memory", "km": "[K, M], M along the rows in memory"}
+Key = tuple[str, int, int, int, tuple[int, int], str, str]
+"""Atom, block_m, block_n, block_k, warps, and along what A and B are contiguous."""
+STAGES = 2
+"""Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand's way from memory to the instruction.
+
+    `shape` is that of a tile as it lies in memory. `staging` takes it through its buffer; a fetch reads `steps` k-steps
+    of one part at once: `fetch` is what a thread gets, in the coordinates of the tile, and `words` one k-step of it.
+    """
+
+    name: str
+    along_k: bool
+    shape: tuple[int, int]
+    steps: int
+    parts: int
+    fetch: LinearLayout
+    words: LinearLayout
+    staging: RowStaging
+
+    @property
+    def group(self) -> int:
+        """Rows of the tile that stand beside each other in the buffer."""
+        columns = self.staging.buffer.columns
+        first = self.vector.bit_length() - 1
+        low = self.shape[1]
+        return 1 << next((i for i, column in enumerate(columns[first:]) if column < low), len(columns) - first)
+
+    @property
+    def vector(self) -> int:
+        """Elements of a row that stay together."""
+        return VECTOR_BYTES // self.staging.element_bytes
+
+    @property
+    def buffer(self) -> tuple[int, int, int, int]:
+        """The buffer's shape: groups of rows, vectors of a row, rows of a group, elements of a vector."""
+        rows, columns = self.shape
+        return rows // self.group, columns // self.vector, self.group, self.vector
+
+    @property
+    def fetch_words(self) -> LinearLayout:
+        """A fetch as it is written down: words, in the coordinates of the part of the buffer that it reads."""
+        rows, columns = self.fetch.shape
+        cut = self.fetch.reshape((rows // self.group, self.group, columns // self.vector, self.vector))
+        return without_copies(paired(cut.permute((0, 2, 1, 3))))
+
+    @property
+    def wanted(self) -> LinearLayout:
+        """What the instruction takes of the first part at the first `steps` k-steps, in the coordinates of the tile."""
+        return self.embedded(self.fetch)
+
+    def embedded(self, layout: LinearLayout) -> LinearLayout:
+        """Return a layout of the first rows and columns of the tile as one of the whole tile."""
+        tile = Space.of_shape(self.shape)
+        columns = tuple(tile.pack(layout.codomain.unpack(column)) for column in layout.columns)
+        return LinearLayout(layout.domain, tile, columns)
+
+
+@dataclass(frozen=True)
+class FastMatmulRequest(MatmulRequest):
+    """C[z] = A[z] @ B[z], fast. A is [M, K] ("mk") or the m-contiguous [K, M] ("km"); all else as in the simple design.
+
+    >>> FastMatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(1, 2)).arrangement
+    'n2,m2'
+    """
+
+    a_order: str = "mk"
+
+    design = "fast"
+    template = "matmul_fast.py.jinja"
+
+    @property
+    def usual_arrangement(self) -> str:
+        return best_arrangement(self.shape_key)
+
+    def __post_init__(self) -> None:
+        for name, orders in (("a_order", A_ORDERS), ("b_order", B_ORDERS)):
+            if getattr(self, name) not in orders:
+                raise LayoutgenError(f"{name} {getattr(self, name)!r}: must be one of {', '.join(orders)}")
+        object.__setattr__(self, "warps", tuple(self.warps))
+        object.__setattr__(self, "atom", oriented(float_atom(self.atom), self.along("a"), self.along("b")).name)
+        vector = VECTOR_BYTES // self.element_bytes
+        check_power_of_two("block_k", self.block_k, 2 * vector, "two whole vectors")
+        for name, size in (("block_m", self.block_m), ("block_n", self.block_n)):
+            least = WARP * self.num_warps * vector // self.block_k
+            if size < least:
+                raise LayoutgenError(
+                    f"{name} = {size}: a K tile of {self.block_k} leaves threads of {self.num_warps} warps without a "
+                    f"whole vector; the nearest legal value is {least}"
+                )
+        if self.arrangement is None:
+            object.__setattr__(self, "arrangement", best_arrangement(self.shape_key))
+        super().__post_init__()
+        _ = self.operands  # raises when a tile cannot be staged
+
+    @property
+    def shape_key(self) -> Key:
+        """What the layouts depend on, the arrangement excepted."""
+        return self.atom, self.block_m, self.block_n, self.block_k, self.warps, self.along("a"), self.along("b")
+
+    @property
+    def parts(self) -> int:
+        """Parts of the accumulator, one below the other."""
+        return self.block_m // self.part_m
+
+    @property
+    def part_m(self) -> int:
+        """Rows of a part."""
+        return part_rows(self.shape_key, self.arrangement)
+
+    def along(self, operand: str) -> str:
+        """Return the coordinate along which an operand is contiguous."""
+        return (self.a_order if operand == "a" else self.b_order)[-1]
+
+    @cached_property
+    def words(self) -> Words:
+        return tile_words(self.shape_key, self.arrangement)
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        return self.words.tiling
+
+    @cached_property
+    def operands(self) -> dict[str, Operand]:
+        return {name: operand(self.words, name, self.shape_key) for name in "ab"}
+
+    @cached_property
+    def proofs(self) -> tuple[Verdict, ...]:
+        verdicts = [*prove_words(self.words)]
+        for name, way in self.operands.items():
+            places = way.staging.into_buffer(way.fetch)
+            verdicts += [
+                staged(f"buffer_{name}", way.staging.stored, self.element_bytes),
+                fetched(f"fragment_{name}", places, way.staging.buffer, way.wanted),
+            ]
+        return tuple(verdicts)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The tiles and moves of one block; `times` counts per iteration of the loop, which does two K tiles."""
+        tiling = self.tiling
+        steps = self.block_k // tiling.unit.shape[2]
+        products = [f"product{part}" for part in range(self.parts)]
+        shape = (self.part_m, self.block_n)
+        tiles = [
+            *(Tile(product, "register", shape, STATISTICS_DTYPE, tiling.accumulator) for product in products),
+            *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(self.parts)),
+        ]
+        moves = [Move(product, f"c{part}", "store", 0) for part, product in enumerate(products)]
+        for name, way in self.operands.items():
+            cost = way.staging.fetched_access(way.fetch)
+            tiles += [
+                Tile(name, "global", way.shape, self.dtype),
+                Tile(f"{name}_loaded", "register", way.shape, self.dtype, way.staging.loaded),
+                Tile(f"{name}_fragment", "register", way.fetch.shape, self.dtype, way.fetch),
+            ]
+            moves += [
+                Move(name, f"{name}_loaded", "load", STAGES),
+                *(
+                    Move(f"{name}_fragment", product, "mma", STAGES * steps * tiling.instructions)
+                    for product in products
+                ),
+            ]
+            for stage in range(STAGES):
+                shared = f"{name}_shared{stage}"
+                tiles.append(Tile(shared, "shared", way.buffer, self.dtype))
+                moves += [
+                    Move(f"{name}_loaded", shared, "stage", 1, way.staging.stored_access),
+                    Move(shared, f"{name}_fragment", "fetch", steps // way.steps * way.parts, cost),
+                ]
+        return Plan("matmul", tuple(tiles), tuple(moves), self.proofs)
+
+    def as_dict(self) -> dict[str, Any]:
+        data = super().as_dict()
+        return {"kernel": data.pop("kernel"), "design": self.design, **data}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FastMatmulRequest:
+        fields = {name: data[name] for name in cls.__dataclass_fields__ if name in data and name != "design"}
+        fields["warps"] = tuple(int(part) for part in str(data["warps"]).split("x"))
+        return cls(**fields)
+
+    def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
+        check_shape(shape, "Z,M,N,K")
+        batch, m, _, k = shape
+        a_shape = (batch, m, k) if self.a_order == "mk" else (batch, k, m)
+        return {**super().arrays(shape), "a": contiguous(a_shape, self.dtype)}
+
+
+@cache
+def part_rows(key: Key, arrangement: str | None) -> int:
+    """Return the rows of a part: one unit for every warp, or as many as a vector of A's rows takes."""
+    name, block_m, _, _, warps, along_a, along_b = key
+    unit = arrange(oriented(float_atom(name), along_a, along_b), arrangement)
+    vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
+    neighbours = 1 if along_a == "k" else vector // unit.atom.a.elements
+    return min(block_m, unit.shape[0] * warps[0] * neighbours)
+
+
+@cache
+def tile_words(key: Key, arrangement: str | None) -> Words:
+    """Derive the tiling of a part of a block whose operands are contiguous along the given coordinates."""
+    name, _, block_n, _, warps, along_a, along_b = key
+    atom = oriented(float_atom(name), along_a, along_b)
+    tiling = derive(atom, part_rows(key, arrangement), block_n, warps, arrangement)
+    vector = VECTOR_BYTES // DTYPE_BYTES[atom.operand_dtype]
+    for operand_name, along in (("a", along_a), ("b", along_b)):
+        if along == AXIS[operand_name]:
+            tiling = gather_neighbours(tiling, operand_name, vector)
+    return Words(tiling)
+
+
+def operand(words: Words, name: str, key: Key) -> Operand:
+    """Derive how an operand is staged and fetched."""
+    tiling = words.tiling
+    _, block_m, block_n, block_k, _, _, _ = key
+    element_bytes = DTYPE_BYTES[tiling.atom.operand_dtype]
+    fragment = without_copies(tiling.fragment_a if name == "a" else tiling.fragment_b)
+    rows, k = fragment.shape
+    block = block_m if name == "a" else block_n
+    along_k = words.fragment(name).shape[1] < k
+    vector = VECTOR_BYTES // element_bytes
+    if along_k:
+        shape, steps = (block, block_k), vector // k
+        fetch = _deepened(fragment, steps)
+    else:
+        shape, steps = (block_k, block), 1
+        fetch = fragment.permute((1, 0))
+    staging = stage_rows(shape, fetch, element_bytes, tiling.num_warps)
+    way = Operand(name, along_k, shape, steps, block // rows, fetch, without_copies(words.fragment(name)), staging)
+    if not along_k and way.group != k:
+        raise LayoutgenError(f"matmul: {name} is staged in groups of {way.group} rows; a k-step has {k}")
+    return way
+
+
+def _deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
+    """Return what a thread gets of `steps` k-steps at once, [rows, steps * k], neighbours in the low registers."""
+    rows, k = fragment.shape
+    bases = {dim: [list(basis) for basis in found] for dim, found in fragment.bases.items()}
+    along = [basis for basis in bases["register"] if basis[1]]
+    more = [[0, k << bit] for bit in range(steps.bit_length() - 1)]
+    bases["register"] = [*along, *more, *(basis for basis in bases["register"] if not basis[1])]
+    return LinearLayout.from_bases(bases, (rows, k * steps))
+
+
+@cache
+def best_arrangement(key: Key) -> str:
+    """Return the arrangement with the fewest wavefronts per K tile.
+
+    Free lane bits go right above the bits that are in a thread's registers, so that the lanes of one phase of a fetch
+    read rows that are neighbours.
+    """
+    found: dict[str, int] = {}
+    refused: list[LayoutgenError] = []
+    atom: Atom = oriented(float_atom(key[0]), *key[-2:])
+    below = len(atom.a.register_names)
+    choices = product("nm", repeat=len(atom.free_lane_bits))
+    for coordinates in sorted(choices, key=lambda choice: abs(choice.count("m") - choice.count("n"))):
+        places = [f"{axis}{below + coordinates[:i].count(axis)}" for i, axis in enumerate(coordinates)]
+        arrangement = ",".join(places)
+        try:
+            found[arrangement] = _wavefronts(key, arrangement)
+        except LayoutgenError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return min(found, key=lambda arrangement: found[arrangement])
+
+
+def _wavefronts(key: Key, arrangement: str) -> int:
+    words = tile_words(key, arrangement)
+    total = 0
+    for name in "ab":
+        way = operand(words, name, key)
+        fetches = key[3] // words.tiling.unit.shape[2] // way.steps * way.parts
+        total += way.staging.stored_access.wavefronts + fetches * way.staging.fetched_access(way.fetch).wavefronts
+    return total

@@ -1,0 +1,155 @@
+"""The fast design of matmul: its request, what it emits, and that it computes the product."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import layoutgen as lg
+from layoutgen.emission.readback import prove_source
+from layoutgen.errors import LayoutgenError
+from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
+from layoutgen.kernels import request_from_dict
+from layoutgen.proofs import refutations
+from layoutgen.sass.inspection import inspect
+from layoutgen.toolchain import compile_kernel, read_kernel
+
+FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
+ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]
+
+
+def kernel(a_order="mk", b_order="kn", **fields):
+    small = {"block_m": 32, "block_n": 32, "block_k": 16, "warps": "1x1"}
+    return lg.matmul(design="fast", a_order=a_order, b_order=b_order, **{**small, **fields})
+
+
+@functools.cache
+def emitted(made: lg.Kernel):
+    folder = Path(FOLDER.name) / str(abs(hash(made)))
+    folder.mkdir(exist_ok=True)
+    return read_kernel(made.write(folder))
+
+
+def check_run(made, launch):
+    """Post-condition: no finding, every error within its bound, no avoidable conflict in shared memory."""
+    result = run_kernel(emitted(made), launch)
+    assert result.findings == (), [str(finding) for finding in result.findings]
+    assert result.bound_share <= 1, result.as_dict()
+    assert result.report.total.wavefronts == result.report.total.wavefronts_minimum
+    return result
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+@pytest.mark.parametrize("k", [0, 1, 16, 33, 48, 80])
+def test_integers_are_exact_at_every_depth(a_order, b_order, k):
+    """Odd and even numbers of K tiles, whole and cut, and none at all."""
+    made = kernel(a_order, b_order, out_dtype="float32")
+    assert check_run(made, Launch((1, 33, 40, k), inputs="integers")).max_abs_error == 0
+
+
+@pytest.mark.parametrize(
+    ("block_m", "block_n", "block_k", "warps"),
+    [(16, 64, 32, "1x1"), (64, 64, 16, "1x2"), (64, 32, 32, "2x1"), (64, 128, 32, "2x2"), (32, 32, 64, "1x1")],
+)
+def test_tiles(block_m, block_n, block_k, warps):
+    made = kernel(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, out_dtype="float32")
+    shape = (1, block_m + 3, block_n + 8, 2 * block_k + 5)
+    assert check_run(made, Launch(shape, inputs="integers")).max_abs_error == 0
+
+
+SMALL = tuple(kernel(a, b, out_dtype=dtype) for (a, b), dtype in zip(ORDERS, ("float32", "float16") * 2, strict=True))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    made=st.sampled_from(SMALL),
+    shape=st.tuples(st.integers(1, 2), *[st.integers(1, 70)] * 3),
+    inputs=st.sampled_from(tuple(KINDS)),
+    order=st.sampled_from(tuple(TRANSPOSED)),
+    strides=st.sampled_from(tuple(STRIDES)),
+    misalign=st.sampled_from((0, 0, 2, 8, 16)),
+    seed=st.integers(0, 2**16),
+)
+def test_against_float64(made, shape, inputs, order, strides, misalign, seed):
+    check_run(made, Launch(shape, inputs=inputs, order=order, strides=strides, misalign=misalign, seed=seed))
+
+
+@pytest.mark.sweep
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    orders=st.sampled_from(ORDERS),
+    tile=st.sampled_from(((64, 64, "1x2"), (128, 64, "2x1"), (128, 128, "2x2"), (64, 128, "2x4"))),
+    block_k=st.sampled_from((16, 32, 64)),
+    shape=st.tuples(st.integers(1, 2), *[st.integers(1, 200)] * 3),
+    inputs=st.sampled_from(tuple(KINDS)),
+    order=st.sampled_from(tuple(TRANSPOSED)),
+    strides=st.sampled_from(tuple(STRIDES)),
+)
+def test_sweep(orders, tile, block_k, shape, inputs, order, strides):
+    made = kernel(*orders, block_m=tile[0], block_n=tile[1], block_k=block_k, warps=tile[2])
+    check_run(made, Launch(shape, inputs=inputs, order=order, strides=strides))
+
+
+def test_offsets_beyond_32_bits():
+    """A row stride at which 32 bits would wrap within one tile: the host says so, and the kernel is another one."""
+    made = emitted(kernel())
+    module = made.load()
+    arrays = made.request.arrays((1, 32, 32, 32))
+    *_, whole, wide = module.launch_arguments(**arrays)[1]
+    assert (whole, wide) == (True, False)
+    far = lg.kernels.Array((1, 32, 32), (0, 2**27, 1), "float16")
+    *_, wide = module.launch_arguments(**{**arrays, "a": far})[1]
+    assert wide
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+def test_the_loop_of_the_large_tile(a_order, b_order):
+    """Counts of the machine code, not of a model: no spill, and instructions per HMMA as the docs say."""
+    file = emitted(lg.matmul(design="fast", a_order=a_order, b_order=b_order))
+    found = inspect(file, compile_kernel(file, "sm_70"))
+    assert found.compiled.spill_stores == found.compiled.spill_loads == 0
+    assert found.instructions_per_hmma <= 1.16
+    assert found.occupied.blocks == 2
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+def test_the_file_is_proved_as_it_stands(a_order, b_order):
+    made = kernel(a_order, b_order)
+    file = emitted(made)
+    assert refutations(prove_source(file.path, file.source, file.request)) == ()
+    wrong = file.source.replace("[0, 0, 1, 0],  # a0", "[0, 0, 2, 0],  # a0", 1)
+    wrong = wrong.replace("[0, 0, 2, 0],  # a1", "[0, 0, 1, 0],  # a1", 1)
+    assert wrong != file.source
+    assert refutations(prove_source(file.path, wrong, file.request))
+
+
+def test_the_request_survives_as_plain_data():
+    for a_order, b_order in ORDERS:
+        request = kernel(a_order, b_order).request
+        assert request.as_dict()["design"] == "fast"
+        assert request_from_dict(request.as_dict()) == request
+
+
+def test_the_simple_design_stays_the_default():
+    assert lg.matmul().request.design == "simple"
+    assert "design" not in lg.matmul().request.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"design": "faster"}, "design 'faster': must be one of simple, fast"),
+        ({"design": "simple", "a_order": "km"}, "matmul, design simple: takes no a_order; fast does"),
+        ({"a_order": "kk"}, "a_order 'kk': must be one of mk, km"),
+        ({"block_k": 8}, "block_k = 8: .* two whole vectors"),
+        ({"block_m": 32, "warps": "2x2", "block_k": 16}, "block_m = 32: .* without a whole vector; .* is 64"),
+        ({"atom": "m16n8k8"}, "has no form of it"),
+        ({"block_n": 32, "warps": "1x2", "arrangement": "n2,m2"}, "block_n = 32: a thread holds 4 neighbours of b"),
+    ],
+)  # fmt: skip
+def test_refused(fields, message):
+    with pytest.raises(LayoutgenError, match=message):
+        lg.matmul(**{"design": "fast", "block_m": 64, "block_n": 64, "block_k": 32, "warps": "2x2", **fields})
