@@ -5,6 +5,7 @@ Keyword arguments everywhere; what is left out comes from the profile.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Kernel:
     def write(self, path: str | Path) -> Path:
         """Write the kernel whole or not at all; a folder gets it under its usual name. Returns the file's path."""
         target = Path(path)
-        if target.is_dir():
+        if os.path.isdir(target):  # False where a name is too long to be asked about
             target = target / file_name(self.request)
         write_atomically(target, self.source)
         return target
@@ -166,17 +167,17 @@ def matmul(
     warps: Warps | None = None,
     b_order: str = "kn",
     out_dtype: str | None = None,
-    atom: str | None = None,
     design: str = "simple",
+    atom: str | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
-) -> Kernel:
     **features: str,
+) -> Kernel:
     """Return a matrix product kernel. The tile, the warps and the atom come from the profile unless they are given.
 
-    >>> matmul(block_m=64, block_n=64, block_k=32)
     `design` is simple or fast; `features` are the further fields of FastMatmulRequest, which only the fast one has.
 
+    >>> matmul(block_m=64, block_n=64, block_k=32)
     <Kernel matmul_64x64x32: 11 obligations>
     """
     unit = unit_of(profile)
@@ -199,8 +200,8 @@ def matmul(
         b_order=b_order,
         out_dtype=out_dtype,
         arrangement=arrangement,
-    )
         **features,
+    )
     check_feasible(request, load_profile(profile))
     return Kernel(request)
 
