@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ def _write(kernels: tuple[Kernel, ...], output: str | None, as_json: bool) -> No
         else:
             click.echo(kernels[0].source, nl=False)
         return
-    if len(kernels) > 1 and not Path(output).is_dir():
+    if len(kernels) > 1 and not os.path.isdir(output):
         raise LayoutgenError(f"emit all: {output} is not a folder; name one that exists")
     written = []
     for kernel in kernels:

@@ -62,12 +62,21 @@ def describe(request: Request) -> dict[str, Any]:
 
 def check_writable(path: Path) -> None:
     """Refuse a path that cannot be written to, before any work is done for it."""
-    if path.is_dir():
-        raise LayoutgenError(f"write {path}: it is a folder; name a file in it, for example {path / 'kernel.py'}")
+    try:
+        if path.is_dir():
+            raise LayoutgenError(f"write {path}: it is a folder; name a file in it, for example {path / 'kernel.py'}")
+        if path.exists() and not path.is_file():
+            raise LayoutgenError(f"write {path}: it is a device or a pipe; name a file, or leave -o out to print")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise LayoutgenError(f"write {str(path)[:80]}: {_reason(error)}; name another file") from error
     if not path.parent.is_dir():
         raise LayoutgenError(f"write {path}: there is no folder {path.parent}; name a file in one that exists")
     if not os.access(path.parent, os.W_OK):
         raise LayoutgenError(f"write {path}: the folder {path.parent} cannot be written to; name another")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error).lower()
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -76,6 +85,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises LayoutgenError when the folder is missing or cannot be written to; nothing is left behind then.
     """
     check_writable(path)
+    path = path.resolve()  # a link stays a link; what it points to is written
     data = content.encode() if isinstance(content, str) else content
     temporary: str | None = None
     try:
@@ -88,7 +98,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
-        raise LayoutgenError(f"write {path}: {(error.strerror or str(error)).lower()}; name another file") from error
+        raise LayoutgenError(f"write {path}: {_reason(error)}; name another file") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
@@ -104,9 +114,10 @@ def drift(folder: Path, requests: Sequence[Request]) -> dict[str, str]:
     wanted = {file_name(request): request for request in requests}
     for name, request in wanted.items():
         path = folder / name
-        have = path.read_text(encoding="utf-8") if path.is_file() else ""
-        want = render(request)
-        if have != want:
+        # Bytes are compared, so that other line ends count; the diff shows what can be shown of them.
+        raw = path.read_bytes() if path.is_file() else b""
+        have, want = raw.decode(errors="replace"), render(request)
+        if raw != want.encode():
             found[name] = "".join(
                 difflib.unified_diff(
                     have.splitlines(True), want.splitlines(True), f"{name} (on disk)", f"{name} (emitted)"

@@ -73,6 +73,8 @@ def matmul_design(design: str, features: Mapping[str, Any]) -> type[MatmulReques
 
 def request_from_dict(data: Mapping[str, Any]) -> Request:
     """Return the request that an emitted file carries as its REQUEST."""
+    if not isinstance(data, Mapping):
+        raise LayoutgenError(f"request: is {data!r}; it must be a mapping, as `layoutgen emit` writes it")
     family = FAMILIES.get(str(data.get("kernel")))
     if family is None:
         raise LayoutgenError(f"request: kernel {data.get('kernel')!r} is unknown; known are {', '.join(FAMILIES)}")
