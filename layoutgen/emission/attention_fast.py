@@ -112,8 +112,8 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of O: the weights it takes, and V's first row in the buffer."""
+class Piece:
+    """One group of keys: its weights, and V's first row in the buffer."""
 
     weights: str
     row: int
@@ -146,7 +146,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     vector = VECTOR_BYTES // request.element_bytes
     parts = list(_parts(request))
     suffixes = [part.suffix for part in parts]
-    cuts, steps = _cuts(request.block_n, chain.group, chain.k)
+    cuts, pieces = _cuts(request.block_n, chain.group)
     exchanged = _exchange(scores.accumulator, chain.weights, names)
     arrays = "q, k, v, out, lse"
     return {
@@ -169,7 +169,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "sums": _sums(request),
         "parts": parts,
         "cuts": cuts,
-        "steps": steps,
+        "pieces": pieces,
         "spans": [
             Span("0", "whole", False),
             Span("whole", f"(t_k + {request.block_n - 1}) // {request.block_n}", True),
@@ -225,7 +225,11 @@ def layouts(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
         layout_view("FRAGMENT_Q", f"{keys} columns of Q at once, [m, k].", request.query_fragment, "mk", deep),
         layout_view("FRAGMENT_K", f"{keys} columns of K at once, [n, k].", request.key_fragment, "nk", deep),
         layout_view(
-            "WEIGHTS", "P after the exchange: rows where O's left operand wants them.", chain.weights, "mn", names
+            "WEIGHTS",
+            f"{chain.group} keys of P after the exchange: rows where O's left operand wants them.",
+            chain.group_weights,
+            "mn",
+            {**names, "register": [name for name in names["register"] if name not in chain.group_bits]},
         ),
         layout_view("SUMS", "The sums of a thread's own weights: rows, and lanes of a row.", *_sums_layout(request)),
     ]
@@ -306,28 +310,18 @@ def _operands(request: FastAttentionRequest) -> Iterator[Operand]:
         yield Operand(view, f"{chain.k} keys of V", ".permute([1, 0])", f"ACCUMULATOR_O{part}")
 
 
-def _cuts(keys: int, group: int, k: int) -> tuple[list[Cut], list[Step]]:
-    """Return the cuts that take P apart into groups of keys, and the steps: per group, own keys and the partner's."""
+def _cuts(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
+    """Return the cuts that take P apart into groups of keys, and the groups."""
     cuts: list[Cut] = []
-    pieces = {"own": ["own"], "other": ["other"]}
+    names = ["weights"]
     columns = keys
     while columns > group:
-        for source, names in pieces.items():
-            new = []
-            for number, name in enumerate(names):
-                half = columns // 2
-                low, high = (
-                    f"{source}_{(2 * number + side) * half}_{(2 * number + side + 1) * half}" for side in (0, 1)
-                )
-                cuts.append(Cut(low, high, name, columns))
-                new += [low, high]
-            pieces[source] = new
-        columns //= 2
-    steps = []
-    for number in range(keys // group):
-        steps.append(Step(pieces["own"][number], number * group))
-        steps.append(Step(pieces["other"][number], number * group + k))
-    return cuts, steps
+        half = columns // 2
+        pieces = [f"weights_{start}_{start + half}" for start in range(0, keys, half)]
+        lows, highs = pieces[::2], pieces[1::2]
+        cuts += [Cut(low, high, name, columns) for low, high, name in zip(lows, highs, names, strict=True)]
+        names, columns = pieces, half
+    return cuts, [Piece(name, number * group) for number, name in enumerate(names)]
 
 
 def _exchange(source: LinearLayout, target: LinearLayout, names: dict[str, list[str]]) -> tuple[str, str]:

@@ -304,7 +304,7 @@ class Walk:
             return self.count(arguments[0], arguments[1].value, whole=False)
         if name == "maximum" and len(arguments) == 2 and isinstance(arguments[0], Polynomial):
             return self._at_least_none(arguments[0], arguments[1])
-        if name in ("multiple_of", "max_contiguous", "max_constancy", "convert_layout"):
+        if name in ("multiple_of", "max_contiguous", "max_constancy", "convert_layout", "to_tensor"):
             return arguments[0]
         if name in ("load", "store"):
             place = 1 if name == "load" else 2

@@ -48,7 +48,8 @@ def prove_fast_attention(
     for part, chain in request.chains.items():
         read = replace(chain, first=replace(scores, accumulator=matrix))
         output = linear(f"MATRIX_O{part}", chain.second.accumulator)
-        weights, fetched = linear("WEIGHTS", chain.weights), linear(f"FRAGMENT_V{part}", chain.fetched)
+        weights = chain.all_weights(linear("WEIGHTS", chain.group_weights))
+        fetched = linear(f"FRAGMENT_V{part}", chain.fetched)
         names = (f"MATRIX_O{part}", "WEIGHTS", f"FRAGMENT_V{part}")
         verdicts += prove_chain(read, output, weights, fetched, names, request.element_bytes)
         grouped = linear(f"ACCUMULATOR_O{part}", chain.grouped)

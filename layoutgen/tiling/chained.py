@@ -120,6 +120,37 @@ class Chain:
             )
         return found
 
+    @cached_property
+    def group_bits(self) -> tuple[str, ...]:
+        """The register bits of P that count groups of keys, lowest key first."""
+        keys = self.weights.codomain.bits_of("dim1")
+        found = {
+            self.weights.columns[self._names[name]]: name
+            for name in hardware_order(self.first.unit, self.first.block_m, self.first.block_n, self.first.warps)[
+                "register"
+            ]
+        }
+        return tuple(found[column] for column in sorted(found) if self.group <= column < 1 << keys)
+
+    @cached_property
+    def group_weights(self) -> LinearLayout:
+        """`weights` of one group of keys, without the registers that count the groups: [block_m, group]."""
+        counted = [self._names[name] for name in self.group_bits]
+        codomain = Space.of_shape((self.first.block_m, self.group))
+        kept = [column for bit, column in enumerate(self.weights.columns) if bit not in counted]
+        columns = tuple(codomain.pack(self.weights.codomain.unpack(column)) for column in kept)
+        bits = {dim: self.weights.domain.bits_of(dim) for dim in ("register", "lane", "warp")}
+        bits["register"] -= len(counted)
+        return LinearLayout(hardware_space(bits), codomain, columns)
+
+    def all_weights(self, group_weights: LinearLayout) -> LinearLayout:
+        """Return where all of P lies if each group lies as `group_weights` says."""
+        whole = self.first.accumulator
+        columns = [whole.codomain.pack(group_weights.codomain.unpack(column)) for column in group_weights.columns]
+        for position in sorted(self._names[name] for name in self.group_bits):
+            columns.insert(position, whole.columns[position])
+        return LinearLayout(whole.domain, whole.codomain, tuple(columns))
+
     @property
     def k(self) -> int:
         """Keys a step takes."""
