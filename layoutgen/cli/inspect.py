@@ -34,6 +34,7 @@ def inspect(
     """
     from layoutgen.errors import LayoutgenError
     from layoutgen.sass import report
+    from layoutgen.sass.hazards import warnings as control_code_warnings
     from layoutgen.sass.inspection import Inspection, inspect, instruction_dicts
     from layoutgen.toolchain import compile_kernel
 
@@ -53,10 +54,14 @@ def inspect(
         else:
             click.echo(report.versus(found, other, clock))
         return
+    warnings = control_code_warnings(found.program)
     if as_json:
-        result = found.as_dict(clock)
+        result = found.as_dict(clock) | {"hazards": warnings}
         print_json(result | {"instructions": instruction_dicts(found)} if each else result)
         return
     click.echo(report.summary(found, clock))
+    click.echo(f"\nControl codes (a check of dependences, no proof of timing): {len(warnings) or 'no'} warnings")
+    for warning in warnings:
+        click.echo(f"  warning: {warning}")
     if each:
         click.echo("\n" + report.instructions(found))
