@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.cpu import access, watch
+from layoutgen.cpu import access
 from layoutgen.cpu.machine import LANES, ExecutionError, Machine, Step
 from layoutgen.cpu.sass_code import ADDRESS, RZ, UNIFORM, URZ, Instruction, Operand
-from layoutgen.cpu.sass_operands import Operands, Reader
+from layoutgen.cpu.sass_operands import Operands, Reader, undefined_word
 
 Array = NDArray[Any]
 
@@ -187,7 +187,10 @@ def _local(instruction: Instruction, size: str) -> int:
 
 
 def decode_ldl(instruction: Instruction, operands: Operands) -> Step:
-    """LDL: what was spilled. Every word of local memory is kept as a register is: one array for all threads."""
+    """LDL: what was spilled. Every word of local memory is kept as a register is: one array for all threads.
+
+    ptxas reloads words that it never spilled where their value does not matter: what a fill is for, and no finding.
+    """
     size = _size(instruction, ("LU",))
     count = _local(instruction, size)
     address = _near_address(instruction.operands[1], instruction, operands)
@@ -195,10 +198,7 @@ def decode_ldl(instruction: Instruction, operands: Operands) -> Step:
 
     def step(machine: Machine) -> None:
         for place, put in zip(_places(machine, address(machine), count, instruction), puts, strict=True):
-            value = machine.own.local.get(place)
-            if value is None:
-                machine.report(watch.UNINITIALISED, machine.active(), lambda: "reads local memory that nobody wrote")
-                value = np.array([0x7FFF7FFF], np.uint32)
+            value = machine.own.local.get(place, undefined_word(operands.fill, place))
             put(machine, value)
 
     return step
@@ -215,7 +215,7 @@ def decode_stl(instruction: Instruction, operands: Operands) -> Step:
         local = machine.own.local
         for place, value in zip(_places(machine, address(machine), count, instruction), values(machine), strict=True):
             if machine.mask is not None:
-                value = np.where(machine.mask, value, local.get(place, np.uint32(0x7FFF7FFF)))
+                value = np.where(machine.mask, value, local.get(place, undefined_word(operands.fill, place)))
             local[place] = value
 
     return step

@@ -56,14 +56,20 @@ def slot(operand: Operand, plus: int = 0) -> int:
 
 def undefined(fill: int) -> list[Array]:
     """A register file in which nothing has been written; RZ, URZ, PT and UPT are what they always are."""
-    word, step, predicate = FILLS[fill]
-    regs: list[Array] = [np.array([(word + step * n) & 0xFFFFFFFF], np.uint32) for n in range(_SLOTS)]
+    predicate = FILLS[fill][2]
+    regs = [undefined_word(fill, n) for n in range(_SLOTS)]
     for first in (_PREDICATES, _UNIFORM_PREDICATES):
         for n in range(PT):
             regs[first + n] = np.array([predicate])
         regs[first + PT] = TRUE
     regs[RZ] = regs[_UNIFORM + URZ] = ZERO
     return regs
+
+
+def undefined_word(fill: int, number: int) -> Array:
+    """What a register or a word of local memory holds before it is written; `number` tells words apart."""
+    word, step, _ = FILLS[fill]
+    return np.array([(word + step * number) & 0xFFFFFFFF], np.uint32)
 
 
 def undefined_half(fill: int) -> np.uint32:
