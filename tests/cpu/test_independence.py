@@ -32,7 +32,17 @@ def test_imports() -> None:
 def test_what_the_instruction_sets_share_knows_neither() -> None:
     shared = ("access", "approximations", "counters", "fragments", "machine", "memory", "rounding", "tensor_core")
     for name in (*shared, "warp_ops", "watch"):
-        assert "layoutgen.cpu.ptx" not in (FOLDER / f"{name}.py").read_text(), name
+        text = (FOLDER / f"{name}.py").read_text()
+        assert "layoutgen.cpu.ptx" not in text, name
+        assert "layoutgen.cpu.sass" not in text, name
+
+
+def test_the_instruction_sets_share_no_semantics() -> None:
+    for path in FOLDER.glob("sass_*.py"):
+        text = path.read_text().replace("layoutgen.cpu.ptx_types", "")  # sizes of parameters
+        assert "layoutgen.cpu.ptx" not in text, path
+    for path in FOLDER.glob("ptx_*.py"):
+        assert "layoutgen.cpu.sass" not in path.read_text(), path
 
 
 def test_loads_neither_triton_nor_torch() -> None:
