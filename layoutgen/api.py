@@ -171,7 +171,7 @@ def matmul(
     atom: str | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
-    **features: str,
+    **features: Any,
 ) -> Kernel:
     """Return a matrix product kernel. The tile, the warps and the atom come from the profile unless they are given.
 

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from layoutgen.api import Kernel
 
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
+FEATURES = ("scale", "bias", "epilogue", "rounded", "residual")
+"""What the fast matmul can do beside the product."""
+ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
 BY_FAMILY = {
-    "attention": COMMON | {"design", "head_dim", "split", "bias", "row_blocks"},
-    "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype"},
+    "attention": COMMON | {"design", "head_dim", "split", "bias", "out_dtype", *ATTENTION_FEATURES},
+    "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype", *FEATURES},
     "all": set(),
 }
 """Family -> the options that describe its requests. `all` is the default set, as kept in generated/."""
@@ -30,7 +33,7 @@ BY_FAMILY = {
 @click.option("--diff", is_flag=True, help="As --check, and show the difference.")
 @click.option("--head-dim", type=int, help="attention: head dim, 16 to 256.")
 @click.option("--split", help="attention: parts of the head dim, for example 64,32.")
-@click.option("--bias/--no-bias", default=None, help="attention: add a bias to the scores.")
+@click.option("--bias/--no-bias", default=None, help="Add a bias: to the scores; matmul, fast: to the product.")
 @click.option("--block-m", type=int, help="Rows of a block.")
 @click.option("--block-n", type=int, help="Columns of a block; attention: keys.")
 @click.option("--block-k", type=int, help="matmul: depth of a K tile.")
@@ -38,7 +41,13 @@ BY_FAMILY = {
 @click.option("--design", help="simple (the readable yardstick) or fast.  [default: simple]")
 @click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
-@click.option("--out-dtype", help="matmul: dtype of C, float16 or float32.")
+@click.option("--scale", is_flag=True, default=None, help="matmul, fast: factors alpha and beta at launch.")
+@click.option("--epilogue", help="matmul, fast: relu, silu, gelu, gelu_tanh, or an expression in x.")
+@click.option(
+    "--rounded", is_flag=True, default=None, help="matmul, fast: round what the epilogue is given to C's dtype."
+)
+@click.option("--residual", is_flag=True, default=None, help="matmul, fast: add an array of C's shape at the end.")
+@click.option("--out-dtype", help="Dtype of the result, float16 or float32; attention: the fast design.")
 @click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")
 @click.option("--atom", help="Name of the instruction.  [default: the profile's]")
 @click.option("--arrangement", help="Places of the free lane bits, for example m3,n3.")

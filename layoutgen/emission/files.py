@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request, covering_split
+from layoutgen.kernels.expression import EPILOGUES
+from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling.words import oriented
 
 USUAL_WARPS = (2, 2)
@@ -36,7 +39,8 @@ def file_name(request: Request) -> str:
         if request.parts != covering_split(request.head_dim):
             marks.append("split_" + "_".join(map(str, request.parts)))
         marks += ["bias"] if request.bias else []
-        marks += ["fast"] if isinstance(request, FastAttentionRequest) else []
+        if isinstance(request, FastAttentionRequest):
+            marks += ["fast", *(_mark(name, value) for name, value in request.features.items())]
     else:
         stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
         if request.warps != USUAL_WARPS:
@@ -47,7 +51,29 @@ def file_name(request: Request) -> str:
             marks += [] if request.a_order == "mk" else [request.a_order]
         marks += [] if request.b_order == "kn" else [request.b_order]
         marks += [] if request.c_dtype == request.dtype else [request.c_dtype]
+        marks += _features(request) if isinstance(request, FastMatmulRequest) else []
     return "_".join([stem, *marks]) + ".py"
+
+
+def _features(request: FastMatmulRequest) -> list[str]:
+    """Return what a fast matmul does beside the product; an expression counts by its digest."""
+    data = request.as_dict()
+    found = [name for name in FEATURES if data.get(name) is True]
+    if request.epilogue in EPILOGUES:
+        return found + [request.epilogue] * ("epilogue" in data)
+    return [*found, hashlib.sha256(request.epilogue.encode()).hexdigest()[:8]]
+
+
+def _mark(name: str, value: object) -> str:
+    """Return a feature as a part of a file name.
+
+    >>> _mark("window", (128, 0)), _mark("causal", True), _mark("alignment", "bottom-right")
+    ('window_128_0', 'causal', 'alignment_bottom_right')
+    """
+    if value is True:
+        return name
+    text = "_".join("all" if v == -1 else str(v) for v in value) if isinstance(value, tuple) else str(value)
+    return f"{name}_{text.replace('-', '_').replace('.', '_')}"
 
 
 def describe(request: Request) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from layoutgen.algebra import LinearLayout
 from layoutgen.emission.views import TRITON_TYPE, LayoutView, MmaView, layout_view, legend
+from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest, Operand
+from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.tiling.tile import hardware_order
 from layoutgen.tiling.words import WORD_BYTES, Words
 
@@ -82,7 +84,19 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
             f"{name}: gl.constexpr" if kind == "constexpr" else name
             for name, kind in fast_matmul_signature(request).items()
         ],
-        "dtypes": [*((name, f'("{request.dtype}",)') for name in "ab"), ("c", f'("{request.c_dtype}",)')],
+        "dtypes": _dtypes(request),
+        "scale": request.scale,
+        "bias": request.bias,
+        "rounded": request.rounded,
+        "residual": request.residual,
+        "epilogue": "" if request.epilogue == "none" else request.expression.gluon,
+        "formula": _formula(request),
+        "scalars": request_scalars(request),
+        "added": [("bias", "s")] * request.bias + [("residual", "r")] * request.residual,
+        "added_shapes": " bias and residual are broadcast to [Z, M, N]." if request.bias or request.residual else "",
+        "host_arrays": ", ".join(["a, b, c", *["bias"] * request.bias, *["residual"] * request.residual]),
+        "host_defaults": "".join(f", {name}=1.0" for name in request_scalars(request)),
+        "host_scalars": "".join(f", {name}" for name in request_scalars(request)),
         "whole": " and ".join(
             f"{way.size} % {way.block} == 0"
             for way in (_operand_view(request, name, names["register"]) for name in "ab")
@@ -92,13 +106,44 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
     }
 
 
+def _dtypes(request: FastMatmulRequest) -> list[tuple[str, str]]:
+    own, result = f'("{request.dtype}",)', f'("{request.c_dtype}",)'
+    found = [("a", own), ("b", own), ("c", result)]
+    found += [("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")')] * request.bias
+    return found + [("residual", result)] * request.residual
+
+
+def _formula(request: FastMatmulRequest) -> str:
+    """Return what C is, for the docstrings."""
+    alpha, beta = ("alpha ", "beta ") if request.scale else ("", "")
+    text = f"{alpha}A B" + f" + {beta}bias" * request.bias
+    if request.epilogue != "none":
+        name = request.epilogue if request.epilogue in EPILOGUES else "epilogue"
+        text = f"{name}({f'{request.c_dtype}(' * request.rounded}{text}{')' * request.rounded})"
+    return text + " + residual" * request.residual
+
+
 def fast_matmul_signature(request: FastMatmulRequest) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
     half = f"*{TRITON_TYPE[request.dtype]}"
     result = {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
-    for array, dims in (("a", "zmk"), ("b", "zkn"), ("c", "zmn")):
-        result |= {f"stride_{array}{dim}": "i32" for dim in dims}
-    return result | dict.fromkeys(("m", "n", "k"), "i32") | dict.fromkeys(("whole", "wide"), "constexpr")
+    dims = {"a": "zmk", "b": "zkn", "c": "zmn"}
+    if request.bias:
+        result["bias"] = half
+        dims["s"] = "zmn"
+    if request.residual:
+        result["residual"] = result["c"]
+        dims["r"] = "zmn"
+    for array, letters in dims.items():
+        result |= {f"stride_{array}{letter}": "i32" for letter in letters}
+    result |= dict.fromkeys(("m", "n", "k"), "i32")
+    result |= dict.fromkeys(request_scalars(request), "fp32")
+    return result | dict.fromkeys(("whole", "wide"), "constexpr")
+
+
+def request_scalars(request: FastMatmulRequest) -> list[str]:
+    """Return the factors that a launch chooses."""
+    return ["alpha", *(["beta"] if request.bias else [])] if request.scale else []
 
 
 def _grouped(matrix: LayoutView, words: Words) -> LayoutView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pprint
+import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from layoutgen.emission.context import context, signature
 from layoutgen.emission.views import tiling_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
+from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling import Tiling
 
 LINE = 110
@@ -105,6 +107,8 @@ def _describe(request: Request) -> tuple[str, str]:
     shape = "x".join(map(str, request.tilings[next(iter(request.tilings))].atom.shape))
     if isinstance(request, AttentionRequest):
         bias = "an additive bias" if request.bias else "no bias"
+        if isinstance(request, FastAttentionRequest) and request.features:
+            bias = ", ".join(_option(name, value).removeprefix("--") for name, value in request.features.items())
         split = " + ".join(map(str, request.parts))
         return (
             f"Flash attention, forward: head dim {request.head_dim} as {split}, tiles of "
@@ -143,14 +147,26 @@ def command(request: Request) -> str:
     words += [f"--{name.replace('_', '-')} {data[name]}" for name in names]
     if isinstance(request, AttentionRequest) and request.bias:
         words.append("--bias")
+    if isinstance(request, FastMatmulRequest):
+        asked = [(name, data[name]) for name in FEATURES if name in data]
+        words += [f"--{name}" if value is True else f"--{name} {shlex.quote(str(value))}" for name, value in asked]
     if request.design != "simple":
         words.insert(2, f"--design {request.design}")
     if isinstance(request, FastAttentionRequest):
-        words += [f"--{name.replace('_', '-')} {value}" for name, value in request.features.items()]
+        words += [_option(name, value) for name, value in request.features.items()]
     words.append(f"--atom {atom.alias}")
     if request.arrangement != request.usual_arrangement:
         words.append(f"--arrangement {request.arrangement}")
     return " ".join(words)
+
+
+def _option(name: str, value: Any) -> str:
+    """Return a feature as an option of the command line."""
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return option
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"{option}={text}" if text.startswith("-") else f"{option} {text}"
 
 
 def _literal(value: dict[str, Any]) -> str:

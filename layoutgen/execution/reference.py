@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.execution.epilogue import finished
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 
 Values = NDArray[Any]
 
@@ -41,10 +42,11 @@ def references(request: Request, values: Mapping[str, Values]) -> dict[str, Refe
     """Return the reference of every output by name, from the inputs as they were given to the kernel."""
     if isinstance(request, AttentionRequest):
         return attention_reference(request, values)
-    return {"c": matmul_reference(request, values["a"], values["b"])}
+    return {"c": matmul_reference(request, values)}
 
 
-def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
+def matmul_reference(request: MatmulRequest, values: Mapping[str, Values]) -> Reference:
+    a, b = values["a"], values["b"]
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     if request.a_order == "km":
         a64 = a64.swapaxes(-1, -2)
@@ -56,6 +58,8 @@ def matmul_reference(request: MatmulRequest, a: Values, b: Values) -> Reference:
     magnitude = np.abs(a64) @ np.abs(b64)
     whole = all(not np.any(np.asarray(x, np.float64) % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 2.0**24
     bound = np.zeros_like(value) if whole else steps * step_loss(unit_k) * magnitude
+    if isinstance(request, FastMatmulRequest):
+        value, bound = finished(request, value, bound, values)
     if request.c_dtype != "float32":
         bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     return Reference(value, bound)

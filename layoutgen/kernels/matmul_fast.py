@@ -20,6 +20,7 @@ from typing import Any
 from layoutgen.algebra import LinearLayout, Space
 from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
+from layoutgen.kernels.expression import Expression
 from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
 from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
 from layoutgen.plan import Move, Plan, Tile
@@ -34,6 +35,8 @@ from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, pai
 A_ORDERS = {"mk": "[M, K], K along the rows in memory", "km": "[K, M], M along the rows in memory"}
 Key = tuple[str, int, int, int, tuple[int, int], str, str]
 """Atom, block_m, block_n, block_k, warps, and along what A and B are contiguous."""
+FEATURES = ("scale", "bias", "epilogue", "rounded", "residual")
+"""Fields that add something to the plain product."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
 
@@ -97,11 +100,21 @@ class Operand:
 class FastMatmulRequest(MatmulRequest):
     """C[z] = A[z] @ B[z], fast. A is [M, K] ("mk") or the m-contiguous [K, M] ("km"); all else as in the simple design.
 
+    C = epilogue(alpha A B + beta bias) + residual, all of it in fp32. `scale` makes alpha and beta arguments of the
+    launch, `bias` adds an array that is broadcast to [Z, M, N], `epilogue` is a name or an expression in x (see
+    `Expression`), `rounded` rounds its argument to C's dtype first, as a product and an activation apart would, and
+    `residual` adds an array of C's shape.
+
     >>> FastMatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(1, 2)).arrangement
     'n2,m2'
     """
 
     a_order: str = "mk"
+    scale: bool = False
+    bias: bool = False
+    epilogue: str = "none"
+    rounded: bool = False
+    residual: bool = False
 
     design = "fast"
     template = "matmul_fast.py.jinja"
@@ -125,6 +138,9 @@ class FastMatmulRequest(MatmulRequest):
                     f"{name} = {size}: a K tile of {self.block_k} leaves threads of {self.num_warps} warps without a "
                     f"whole vector; the nearest legal value is {least}"
                 )
+        _ = self.expression  # raises when it is none
+        if self.rounded and self.epilogue == "none":
+            raise LayoutgenError("rounded: is about what an epilogue is given; name an epilogue, for example silu")
         if self.arrangement is None:
             object.__setattr__(self, "arrangement", best_arrangement(self.shape_key))
         super().__post_init__()
@@ -148,6 +164,10 @@ class FastMatmulRequest(MatmulRequest):
     def along(self, operand: str) -> str:
         """Return the coordinate along which an operand is contiguous."""
         return (self.a_order if operand == "a" else self.b_order)[-1]
+
+    @property
+    def expression(self) -> Expression:
+        return Expression(self.epilogue)
 
     @cached_property
     def words(self) -> Words:
@@ -208,7 +228,11 @@ class FastMatmulRequest(MatmulRequest):
         return Plan("matmul", tuple(tiles), tuple(moves), self.proofs)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the request as plain data; a feature that was not asked for is left out."""
         data = super().as_dict()
+        for name in FEATURES:
+            if data[name] == type(self).__dataclass_fields__[name].default:
+                del data[name]
         return {"kernel": data.pop("kernel"), "design": self.design, **data}
 
     @classmethod
@@ -219,9 +243,14 @@ class FastMatmulRequest(MatmulRequest):
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         check_shape(shape, "Z,M,N,K")
-        batch, m, _, k = shape
+        batch, m, n, k = shape
         a_shape = (batch, m, k) if self.a_order == "mk" else (batch, k, m)
-        return {**super().arrays(shape), "a": contiguous(a_shape, self.dtype)}
+        found = {**super().arrays(shape), "a": contiguous(a_shape, self.dtype)}
+        if self.bias:
+            found["bias"] = contiguous((1, 1, n), self.dtype)
+        if self.residual:
+            found["residual"] = contiguous((batch, m, n), self.c_dtype)
+        return found
 
 
 @cache

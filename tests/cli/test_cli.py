@@ -203,7 +203,7 @@ BAD = [
     (("emit", "attention", "--head-dim", 96, "--split", "64,x"), "split '64,x': must be a comma-separated list"),
     (("emit", "attention", "--head-dim", 112, "--split", "64,32,16"), "has three parts; at most two are allowed"),
     (("emit", "attention", "--head-dim", 96, "--block-k", 32), "takes no --block-k, which matmul take"),
-    (("emit", "matmul", "--bias"), "takes no --bias"),
+    (("emit", "matmul", "--bias"), "takes no bias; fast does"),
     (("emit", "matmul", "--block-n", 96), "block_n = 96: must be a power of two"),
     (("emit", "all"), "name a folder"),
     (("emit", "all", "-o", "no/such/folder"), "is not a folder"),
