@@ -49,6 +49,11 @@ BY_FAMILY = {
 @click.option("--residual", is_flag=True, default=None, help="matmul, fast: add an array of C's shape at the end.")
 @click.option("--out-dtype", help="Dtype of the result, float16 or float32; attention: the fast design.")
 @click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")
+@click.option("--causal", is_flag=True, default=None, help="attention, fast: a query sees no key after its own.")
+@click.option("--alignment", help="attention, fast: which key is a query's own, top-left or bottom-right.")
+@click.option("--window", help="attention, fast: keys seen left and right of a query's own, -1 for all: 128,0.")
+@click.option("--softcap", type=float, help="attention, fast: bound the scores by softcap * tanh(score / softcap).")
+@click.option("--sinks", is_flag=True, default=None, help="attention, fast: a logit per head joins the denominator.")
 @click.option("--atom", help="Name of the instruction.  [default: the profile's]")
 @click.option("--arrangement", help="Places of the free lane bits, for example m3,n3.")
 @profile_option
@@ -100,7 +105,23 @@ def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
         raise LayoutgenError("emit attention: --head-dim is needed, for example --head-dim 96")
     if "split" in given:
         given["split"] = integers(given["split"], "split")
+    if "window" in given:
+        given["window"] = window(given["window"])
     return (api.attention(**given),)
+
+
+def window(text: str) -> tuple[int, ...]:
+    """Read the keys seen left and right of a query's own; -1 is for all.
+
+    >>> window("128,-1")
+    (128, -1)
+    """
+    from layoutgen.errors import LayoutgenError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part == "-1" or part.isdecimal() for part in parts):
+        raise LayoutgenError(f"window {text!r}: must be two numbers, left and right, or -1 for all; for example 128,0")
+    return tuple(int(part) for part in parts)
 
 
 def _write(kernels: tuple[Kernel, ...], output: str | None, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from layoutgen.emission.views import (
     mma_view,
     operand_view,
 )
-from layoutgen.kernels.attention_fast import FastAttentionRequest
+from layoutgen.kernels.attention_fast import ALIGNMENTS, FastAttentionRequest
 from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.rows import RowStaging
 from layoutgen.plan.staging import VECTOR_BYTES
@@ -148,7 +148,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     suffixes = [part.suffix for part in parts]
     cuts, pieces = _cuts(request.block_n, chain.group)
     exchanged = _exchange(scores.accumulator, chain.weights, names)
-    arrays = "q, k, v, out, lse"
+    arrays = "q, k, v, out, lse" + (", sinks" if request.sinks else "")
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
@@ -170,10 +170,22 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "parts": parts,
         "cuts": cuts,
         "pieces": pieces,
-        "spans": [
-            Span("0", "whole", False),
-            Span("whole", f"(t_k + {request.block_n - 1}) // {request.block_n}", True),
-        ],
+        "spans": _spans(request),
+        "left": request.left,
+        "right": request.right,
+        "aligned": request.left is not None or request.right is not None,
+        "bottom_right": request.alignment != ALIGNMENTS[0],
+        # Where a row may have seen no key yet, its weights are taken against 0 and not against -inf.
+        "rows_may_be_blind": request.left is not None or (request.right is not None and _blind(request)),
+        "softcap": request.softcap,
+        "cap": repr((request.softcap or 0) * math.log2(math.e)),
+        "slope": repr(2 / (request.softcap or 1)),
+        "sinks": request.sinks,
+        "o_dtype": request.o_dtype,
+        "sinks_shape": ", sinks [H]" if request.sinks else "",
+        "float32": "".join(
+            [", out" if request.o_dtype == STATISTICS_DTYPE else "", " and sinks" if request.sinks else ""]
+        ),
         "buffers": [f"{kind}_buffer{suffix}" for kind in "qkv" for suffix in suffixes],
         "state": [*(f"{kind}{suffix}" for kind in ("value", "output") for suffix in suffixes), "row_max", "row_sum"],
         "scores_shape": str(list(scores.shape)),
@@ -191,17 +203,42 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "host_parameters": f"{arrays}, scale=None",
         "host_arrays": arrays,
         "dtypes": [
-            *((name, f'("{request.dtype}",)') for name in ("q", "k", "v", "out")),
-            ("lse", f'("{STATISTICS_DTYPE}",)'),
+            *((name, f'("{request.dtype}",)') for name in ("q", "k", "v")),
+            ("out", f'("{request.o_dtype}",)'),
+            *((name, f'("{STATISTICS_DTYPE}",)') for name in ("lse", *(["sinks"] if request.sinks else []))),
         ],
     }
+
+
+def _blind(request: FastAttentionRequest) -> bool:
+    """Whether a row may see no key in the first tile that a block attends to.
+
+    Aligned at the first key and without a left end, every row sees key 0, unless the right end lies before it.
+    """
+    return request.alignment != ALIGNMENTS[0]
+
+
+def _spans(request: FastAttentionRequest) -> list[Span]:
+    """Return the runs of tiles, by the names that the kernel gives to their ends."""
+    if request.left is None:
+        return [Span("0", "whole", False), Span("whole", "tiles", True)]
+    return [
+        Span("first_tile", "gl.minimum(clear, tiles)", True),
+        Span("clear", "whole", False),
+        Span("gl.maximum(clear, whole)", "tiles", True),
+    ]
 
 
 def fast_attention_signature(request: FastAttentionRequest) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
     half = f"*{TRITON_TYPE[request.dtype]}"
-    result = {"q": half, "k": half, "v": half, "out": half, "lse": "*fp32", "scale": "fp32"}
-    for array, dims in {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}.items():
+    result = {"q": half, "k": half, "v": half, "out": f"*{TRITON_TYPE[request.o_dtype]}", "lse": "*fp32"}
+    strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
+    if request.sinks:
+        result["sinks"] = "*fp32"
+        strides["s"] = "h"
+    result["scale"] = "fp32"
+    for array, dims in strides.items():
         result |= {f"stride_{array}{dim}": "i32" for dim in dims}
     return result | dict.fromkeys(("group", "t_q", "t_k"), "i32") | {"wide": "constexpr"}
 

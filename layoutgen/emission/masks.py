@@ -37,6 +37,8 @@ def tensors(request: Request) -> dict[str, Dims]:
         "out": (*heads("o", "heads"), ("query", "stride_ot", "t_q"), ("head dim", "stride_od", size)),
         "lse": (*heads("l", "heads"), ("query", "stride_lt", "t_q")),
     }
+    if getattr(request, "sinks", False):
+        result["sinks"] = (("head", "stride_sh", "heads"),)
     if getattr(request, "bias", False):
         result["bias"] = (*heads("s", "heads"), ("query", "stride_sq", "t_q"), ("key", "stride_sk", "t_k"))
     return result

@@ -79,12 +79,16 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     magnitude = np.abs(q64) @ np.abs(k64).swapaxes(-1, -2)
     if request.bias:
         scores = scores + values["bias"].astype(np.float64)
+    if isinstance(request, FastAttentionRequest):
+        scores = featured(request, scores)
     unit_k = request.tilings["scores"].unit.shape[2]
     steps = -(-sum(request.parts) // unit_k)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
     weights = np.exp(scores - top)
     total = weights.sum(-1, keepdims=True)
+    if "sinks" in values:
+        total = total + np.exp(values["sinks"].astype(np.float64)[None, :, None, None] - top)
     empty = total == 0
     safe = np.where(empty, 1.0, total)
     value = np.where(empty, 0.0, weights @ v64 / safe)
@@ -101,9 +105,28 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     bound = spread * (off + U16 * (1 + off) + key_steps * (step_loss(unit_k) + 8 * U32)) + SUBNORMAL16 * np.abs(
         v64
     ).sum(-2, keepdims=True)
-    bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
+    if "sinks" in values:
+        off = off + 8 * U32 * (np.abs(values["sinks"]).max() + np.abs(top) + 1)
+        bound = bound + np.abs(value) * off
+    if getattr(request, "out_dtype", None) != "float32":
+        bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     lse_bound = (off[..., 0] + key_steps * 8 * U32) + 8 * U32 * (np.abs(np.where(np.isfinite(lse), lse, 0.0)) + 1)
     return {"out": Reference(value, bound), "lse": Reference(lse, lse_bound)}
+
+
+def featured(request: FastAttentionRequest, scores: Values) -> Values:
+    """Return the scores [..., Tq, Tk] bounded and hidden as a request asks: softcap, then masks."""
+    if request.softcap is not None:
+        scores = request.softcap * np.tanh(scores / request.softcap)
+    t_q, t_k = scores.shape[-2:]
+    own = np.arange(t_q)[:, None] + (t_k - t_q if request.alignment == "bottom-right" else 0)
+    key = np.arange(t_k)[None, :]
+    hidden = np.zeros((t_q, t_k), bool)
+    if request.right is not None:
+        hidden |= key > own + request.right
+    if request.left is not None:
+        hidden |= key < own - request.left
+    return np.where(hidden, -np.inf, scores)
 
 
 def error(reference: Reference, got: Values) -> Values:

@@ -16,7 +16,7 @@ from layoutgen.algebra import LinearLayout, Space
 from layoutgen.atoms import CATALOGUE, Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention import AttentionRequest, check_head_dim, check_split, covering_split
-from layoutgen.kernels.request import STATISTICS_DTYPE, check_power_of_two, float_atom
+from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, contiguous, float_atom
 from layoutgen.plan import Move, Plan, Tile
 from layoutgen.plan.rows import RowStaging, stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES
@@ -26,8 +26,12 @@ from layoutgen.proofs.staging import staged
 from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.chained import Chain, vector_columns
 
-WIDEST_PAIR = 160
+WIDEST_PAIR = 128
 """The most columns of O for which a thread can hold those of two units of rows, next to S."""
+
+
+ALIGNMENTS = ("top-left", "bottom-right")
+"""How queries and keys of different number are aligned: at the first of each, or at the last."""
 
 
 def deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
@@ -90,11 +94,22 @@ class FastAttentionRequest(AttentionRequest):
     `row_blocks` are the units along the rows of a warp: how many instructions one fragment of K or V serves. Without it
     there are two, or one where the output takes too many registers.
 
+    `causal`, or a `window` of keys to the left and right of a query's own (-1: all), hide keys; `alignment` says which
+    key is a query's own: key number i is that of query i (top-left), or the last key that of the last query
+    (bottom-right). `softcap` bounds scores to +-softcap by a tanh; `sinks` are logits of a head that join the
+    denominator alone. The order is: scale, softcap, masks. `out_dtype` is the output's, by default that of Q.
+
     >>> FastAttentionRequest(head_dim=96, atom="m8n8k4", block_m=128, block_n=32).warps
     (4, 1)
     """
 
     row_blocks: int = 0
+    causal: bool = False
+    window: tuple[int, int] | None = None
+    alignment: str = ALIGNMENTS[0]
+    softcap: float | None = None
+    sinks: bool = False
+    out_dtype: str | None = None
 
     design = "fast"
     template = "attention_fast.py.jinja"
@@ -114,6 +129,7 @@ class FastAttentionRequest(AttentionRequest):
         unit = arrange(atom, self.arrangement or arrangements_of(atom)[0])
         object.__setattr__(self, "atom", atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
+        self._check_features(atom.operand_dtype)
         split = covering_split(self.head_dim) if self.split is None else tuple(self.split)
         object.__setattr__(self, "split", split)
         check_split(split, self.head_dim)
@@ -123,6 +139,46 @@ class FastAttentionRequest(AttentionRequest):
         check_power_of_two("block_m", self.block_m, rows, "the query rows of a warp")
         check_power_of_two("block_n", self.block_n, unit.shape[1], "the keys of a unit")
         _ = self.chains  # raises when the units do not tile the block
+
+    def _check_features(self, dtype: str) -> None:
+        """Normalise what was asked for, and refuse what is no request."""
+        if self.bias:
+            raise LayoutgenError("design fast: takes no bias yet; take --design simple")
+        if self.alignment not in ALIGNMENTS:
+            raise LayoutgenError(f"alignment {self.alignment!r}: must be one of {', '.join(ALIGNMENTS)}")
+        if self.window is not None:
+            window = tuple(self.window)
+            object.__setattr__(self, "window", window)
+            if len(window) != 2 or min(window) < -1:
+                raise LayoutgenError(
+                    f"window {','.join(map(str, window))}: must be two numbers, left and right, of keys that are seen "
+                    "beside a query's own, or -1 for all; for example 128,0"
+                )
+        if self.alignment != ALIGNMENTS[0] and not self.causal and self.window is None:
+            raise LayoutgenError(f"alignment {self.alignment}: nothing is aligned without causal or a window")
+        if self.softcap is not None and not 0 < self.softcap < float("inf"):
+            raise LayoutgenError(f"softcap {self.softcap}: must be positive and finite, for example 30.0")
+        if self.out_dtype not in (None, dtype, STATISTICS_DTYPE):
+            raise LayoutgenError(f"out_dtype {self.out_dtype!r}: must be one of {dtype}, {STATISTICS_DTYPE}")
+        if self.out_dtype == dtype:
+            object.__setattr__(self, "out_dtype", None)
+
+    @property
+    def left(self) -> int | None:
+        """How many keys before its own a query sees; None for all."""
+        return self.window[0] if self.window is not None and self.window[0] >= 0 else None
+
+    @property
+    def right(self) -> int | None:
+        """How many keys after its own a query sees; None for all."""
+        if self.causal:
+            return 0
+        return self.window[1] if self.window is not None and self.window[1] >= 0 else None
+
+    @property
+    def o_dtype(self) -> str:
+        """The dtype of the output."""
+        return self.out_dtype or self.dtype
 
     @property
     def warps(self) -> tuple[int, int]:
@@ -216,7 +272,7 @@ class FastAttentionRequest(AttentionRequest):
                 moves.append(Move(f"{name}_loaded", f"{name}_shared", "stage", times, rows.stored_access))
             output = (self.block_m, part)
             tiles.append(Tile(f"output{index}", "register", output, STATISTICS_DTYPE, chain.second.accumulator))
-            tiles.append(Tile(f"output{index}_global", "global", output, self.dtype))
+            tiles.append(Tile(f"output{index}_global", "global", output, self.o_dtype))
             moves.append(Move(f"output{index}", f"output{index}_global", "store", 0))
             vectors = part // (scores.unit.shape[2] * self.steps_fetched)
             for source, fragment, target, times in (
@@ -250,7 +306,7 @@ class FastAttentionRequest(AttentionRequest):
             "kernel": self.family,
             "design": self.design,
             **{name: value for name, value in asdict(self).items() if name in plain},
-            **self.features,
+            **{name: list(value) if isinstance(value, tuple) else value for name, value in self.features.items()},
             "split": list(self.parts),
             "warps": "x".join(map(str, self.warps)),
         }
@@ -259,5 +315,16 @@ class FastAttentionRequest(AttentionRequest):
     def from_dict(cls, data: Mapping[str, Any]) -> FastAttentionRequest:
         """Read what `as_dict` wrote."""
         given: dict[str, Any] = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        given["split"] = tuple(given["split"])
+        for name in ("split", "window"):
+            if given.get(name) is not None:
+                given[name] = tuple(given[name])
         return cls(**given)
+
+    def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
+        """Return the host function's array arguments for a shape B, H, Hkv, Tq, Tk, D, contiguous."""
+        result = super().arrays(shape)
+        batch, heads, _, t_q, _, head_dim = shape
+        result["out"] = contiguous((batch, heads, t_q, head_dim), self.o_dtype)
+        if self.sinks:
+            result["sinks"] = contiguous((heads,), STATISTICS_DTYPE)
+        return result

@@ -49,7 +49,7 @@ def test_every_obligation_holds(head_dim):
     made = kernel(head_dim, block_m=64, block_n=32)
     assert refutations(made.proofs) == ()
     rows = made.request.block_m // made.request.num_warps
-    assert rows == (32 if head_dim <= 160 else 16)
+    assert rows == (32 if head_dim <= 128 else 16)
     assert made.plan.instructions == 2 * rows * 32 * sum(made.request.parts) // 1024
 
 
@@ -92,6 +92,101 @@ def test_a_wrong_basis_in_a_file_is_refuted(name, before, after):
     assert before in tail
     wrong = f"{head}\n{name} = {tail.replace(before, after, 1)}"
     assert refutations(prove_source(emitted(made).path, wrong, made.request))
+
+
+# ---- features
+
+FEATURES = (
+    {"causal": True},
+    {"causal": True, "alignment": "bottom-right"},
+    {"window": (20, 0)},
+    {"window": (0, 0)},
+    {"window": (-1, 3)},
+    {"window": (5, 7), "alignment": "bottom-right"},
+    {"window": (18, -1)},
+    {"softcap": 3.0},
+    {"sinks": True, "causal": True, "alignment": "bottom-right"},
+    {"sinks": True, "out_dtype": "float32"},
+)
+
+
+def name_of(features):
+    return "-".join(f"{name}={value}" for name, value in features.items())
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=name_of)
+def test_a_feature_survives_its_file_and_is_proved(features):
+    made = kernel(48, **features)
+    assert request_from_dict(made.request.as_dict()) == made.request
+    assert refutations(prove_source(emitted(made).path, made.source, made.request)) == ()
+    command = next(line for line in made.source.splitlines() if "layoutgen emit" in line)
+    assert all(f"--{name.replace('_', '-')}" in command for name in features)
+
+
+@pytest.mark.parametrize("word", ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile"])
+def test_what_is_left_out_costs_nothing(word):
+    assert word not in kernel(48).source
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": (3,)}, "must be two numbers, left and right"),
+        ({"window": (-2, 0)}, "must be two numbers, left and right"),
+        ({"alignment": "middle", "causal": True}, "must be one of top-left, bottom-right"),
+        ({"alignment": "bottom-right"}, "nothing is aligned without causal or a window"),
+        ({"softcap": 0.0}, "must be positive and finite"),
+        ({"out_dtype": "bfloat16"}, "must be one of float16, float32"),
+        ({"bias": True}, "takes no bias yet"),
+    ],
+)
+def test_a_feature_that_is_none_is_refused(options, message):
+    with pytest.raises(LayoutgenError, match=message):
+        kernel(48, **options)
+
+
+def test_the_simple_design_takes_no_features():
+    with pytest.raises(LayoutgenError, match="design simple: takes no causal; fast does"):
+        lg.attention(head_dim=64, causal=True)
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=name_of)
+@pytest.mark.parametrize(("t_q", "t_k"), [(37, 70)])
+def test_a_feature_against_float64(features, t_q, t_k):
+    check_run(kernel(16, **features), Launch((1, 2, 1, t_q, t_k, 16), inputs="nan"))
+
+
+def test_rows_without_a_key_are_empty():
+    """Of 40 queries over 10 keys, aligned at the last, the first 30 see none: not all of the first block."""
+    result = check_run(kernel(16, causal=True, alignment="bottom-right"), Launch((1, 1, 1, 40, 10, 16)))
+    assert (result.outputs["out"][0, 0, :30] == 0).all()
+    assert (result.outputs["lse"][0, 0, :30] == -np.inf).all()
+    assert np.isfinite(result.outputs["lse"][0, 0, 30:]).all()
+
+
+def test_hidden_tiles_are_skipped():
+    whole = check_run(kernel(16), Launch((1, 1, 1, 128, 128, 16))).report.total.mma
+    causal = check_run(kernel(16, causal=True), Launch((1, 1, 1, 128, 128, 16))).report.total.mma
+    assert causal == whole * (2 + 4 + 6 + 8) // 32
+
+
+@pytest.mark.sweep
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    sizes=st.tuples(st.integers(1, 2), st.integers(1, 90), st.integers(0, 90)),
+    causal=st.booleans(),
+    window=st.none() | st.tuples(st.integers(-1, 40), st.integers(-1, 40)),
+    alignment=st.sampled_from(["top-left", "bottom-right"]),
+    softcap=st.none() | st.sampled_from([1.0, 20.0]),
+    sinks=st.booleans(),
+    block_n=st.sampled_from([16, 32]),
+)
+def test_any_combination_of_features(sizes, causal, window, alignment, softcap, sinks, block_n):
+    heads, t_q, t_k = sizes
+    options = {"causal": causal, "window": window, "softcap": softcap, "sinks": sinks}
+    if causal or window is not None:
+        options["alignment"] = alignment
+    check_run(kernel(16, block_n=block_n, **options), Launch((1, heads, 1, t_q, t_k, 16), inputs="nan"))
 
 
 # ---- execution
