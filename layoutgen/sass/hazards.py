@@ -51,19 +51,24 @@ LATENCY: Mapping[tuple[str, str], int] = {
     ("fma wide", "alu"): 5,
     ("fma wide", "fma"): 4,
     ("fma wide", "memory"): 8,
+    ("half", "alu"): 8,
     ("half", "fma"): 8,
+    ("half predicate", "alu"): 8,
     ("tensor", "fma"): 10,
     ("tensor", "memory"): 10,
     ("tensor", "tensor"): 8,
     ("uniform", "alu"): 6,
     ("uniform", "fma"): 6,
+    ("uniform", "fma wide"): 6,
     ("uniform", "memory"): 9,
     ("uniform", "uniform"): 2,
+    ("uniform constant", "alu"): 3,
+    ("uniform constant", "uniform"): 2,
     ("uniform predicate", "alu"): 6,
     ("uniform predicate", "uniform"): 4,
 }
-"""(producer's pipe, consumer's pipe) -> the fewest cycles between their issues in the kernels of generated/, for sm_70
-and sm_75 together. Mined by `tools/hazards.py`."""
+"""(producer's pipe, consumer's pipe) -> the fewest cycles between their issues for sm_70 and sm_75 together, in the
+kernels of generated/ and some of other requests. Mined as `tools/hazards.py` does; pairs that are not here are free."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,8 @@ def pipe(instruction: Instruction) -> str:
     found = PIPE_OF.get(instruction.opcode, "alu")
     if instruction.opcode == "IMAD" and not {"WIDE", "HI"}.isdisjoint(instruction.modifiers):
         return "fma wide"
-    if found == "tensor":
-        return "tensor"
+    if instruction.opcode == "ULDC":
+        return "uniform constant"
     return "memory" if is_variable(instruction) else found
 
 
@@ -205,16 +210,16 @@ class Checker:
                 self._cover(state, instruction, control.write)
             for resource in does.writes:
                 state.results[resource, number] = control.write
-            ends = frozenset(b for b in (control.read, control.write) if b is not None)
-            if _queue(instruction) in READ_LATE or control.read is not None:
-                for key, known in state.operands.items():
-                    if self._queue(key[1]) == _queue(instruction):
-                        state.operands[key] = known | ends
-                for resource in does.reads:
-                    state.operands[resource, number] = ends
         else:
             for resource in does.writes:
                 state.fixed[resource, number] = cycles
+        ends = frozenset(b for b in (control.read, control.write) if b is not None)
+        if _queue(instruction) in READ_LATE or control.read is not None:
+            for key, known in state.operands.items():
+                if self._queue(key[1]) == _queue(instruction):
+                    state.operands[key] = known | ends
+            for resource in does.reads:
+                state.operands[resource, number] = ends
         return state
 
     def _queue(self, number: int) -> str:
