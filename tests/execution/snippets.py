@@ -118,6 +118,8 @@ INTEGER = {
         ),
     ),
     "min max": ("min.s32 %x0, %a, %b; max.u32 %x1, %b, %c; sub.s32 %o, %x0, %x1;", lambda a, b, c: np.minimum(signed(a), signed(b)).view(np.uint32) - np.maximum(b, c)),
+    "div": ("or.b32 %x0, %b, 1; div.u32 %o, %a, %x0;", lambda a, b, c: a // (b | np.uint32(1))),
+    "rem": ("or.b32 %x0, %b, 1; rem.s32 %o, %a, %x0;", None),
     "abs": ("abs.s32 %o, %a;", lambda a, b, c: np.abs(signed(a)).view(np.uint32)),
 }  # fmt: skip
 
@@ -187,6 +189,7 @@ FLOAT = {
     "lg2": ("lg2.approx.ftz.f32 %o, %a;", None),
     "rcp": ("rcp.approx.ftz.f32 %o, %a;", None),
     "rsqrt": ("rsqrt.approx.ftz.f32 %o, %a;", None),
+    "sqrt.rn": ("sqrt.rn.f32 %o, %a;", lambda a, b, c: bits32(np.sqrt(f32(a)))),
     "div.full": ("div.full.f32 %o, %a, %b;", None),
 }  # fmt: skip
 
