@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from layoutgen.api import Kernel
 
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
-FEATURES = ("scale", "bias", "epilogue", "rounded", "residual")
+FEATURES = ("accumulate", "scale", "bias", "epilogue", "rounded", "residual")
 """What the fast matmul can do beside the product."""
 ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
 BY_FAMILY = {
@@ -41,6 +41,7 @@ BY_FAMILY = {
 @click.option("--design", help="simple (the readable yardstick) or fast.  [default: simple]")
 @click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
+@click.option("--accumulate", help="matmul, fast: unit, or tile to add K tiles in fp32.  [default: unit]")
 @click.option("--scale", is_flag=True, default=None, help="matmul, fast: factors alpha and beta at launch.")
 @click.option("--epilogue", help="matmul, fast: relu, silu, gelu, gelu_tanh, or an expression in x.")
 @click.option(

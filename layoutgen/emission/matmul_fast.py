@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from layoutgen.algebra import LinearLayout
@@ -53,7 +54,7 @@ class OperandView:
 
 def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
     words = request.words
-    names = hardware_order(words.tiling.unit, request.part_m, request.block_n, request.warps)
+    names = hardware_order(words.tiling.unit, *request.part, request.warps)
     matrix = layout_view(
         "MATRIX_C",
         "The accumulator of C = A B as a matrix: who holds which element.",
@@ -69,13 +70,20 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "b": _operand_view(request, "b", names["register"]),
         "mma": word_mma_view(words),
         "shape": str(list(words.shape)),
-        "parts": range(request.parts),
-        "part_m": request.part_m,
+        "parts": [
+            (number, row * request.part[0], column * request.part[1])
+            for number, (row, column) in enumerate(product(*map(range, request.parts)))
+        ],
+        "part": str(list(request.part)),
+        "part_m": request.part[0],
+        "part_n": request.part[1],
         "block_m": request.block_m,
         "block_n": request.block_n,
         "block_k": request.block_k,
         "dtype": request.dtype,
         "c_dtype": request.c_dtype,
+        "tile": request.accumulate == "tile",
+        "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
         "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
@@ -91,8 +99,10 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "residual": request.residual,
         "epilogue": "" if request.epilogue == "none" else request.expression.gluon,
         "formula": _formula(request),
-        "scalars": request_scalars(request),
-        "added": [("bias", "s")] * request.bias + [("residual", "r")] * request.residual,
+        "added": _stored(request)[1:],
+        "stored": _stored(request),
+        "store_parameters": _store_parameters(request),
+        "store_arguments": ", ".join(_store_parameters(request)),
         "added_shapes": " bias and residual are broadcast to [Z, M, N]." if request.bias or request.residual else "",
         "host_arrays": ", ".join(["a, b, c", *["bias"] * request.bias, *["residual"] * request.residual]),
         "host_defaults": "".join(f", {name}=1.0" for name in request_scalars(request)),
@@ -111,6 +121,17 @@ def _dtypes(request: FastMatmulRequest) -> list[tuple[str, str]]:
     found = [("a", own), ("b", own), ("c", result)]
     found += [("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")')] * request.bias
     return found + [("residual", result)] * request.residual
+
+
+def _stored(request: FastMatmulRequest) -> list[tuple[str, str]]:
+    """Return C and the arrays that are added to it, with the letter of their strides."""
+    return [("c", "c"), *[("bias", "s")] * request.bias, *[("residual", "r")] * request.residual]
+
+
+def _store_parameters(request: FastMatmulRequest) -> list[str]:
+    """Return what storing a part of C needs beside the part and its place."""
+    arrays = [word for name, letter in _stored(request) for word in (name, f"stride_{letter}m", f"stride_{letter}n")]
+    return ["m", "n", *request_scalars(request), *arrays]
 
 
 def _formula(request: FastMatmulRequest) -> str:
@@ -202,7 +223,7 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
         way.fetch_words,
         "gvrw",
         {
-            **hardware_order(words.tiling.unit, request.part_m, request.block_n, request.warps),
+            **hardware_order(words.tiling.unit, *request.part, request.warps),
             "register": _fetched(way, request, registers),
         },
     )
@@ -270,13 +291,41 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
 
 
 def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
-    """Yield the statements that multiply the K tile of one pair of buffers, and bring the next tile into the other.
+    """Yield the statements that multiply the K tile of one pair of buffers, and bring the next tile into the other."""
+    if request.accumulate == "tile":
+        return _separate(request, current, following, suffix, prefetch)
+    return _running(request, current, following, suffix, prefetch)
+
+
+def first_lines(request: FastMatmulRequest) -> Iterator[str]:
+    """Yield the statements that fetch what the first tile begins with."""
+    if request.accumulate == "tile":
+        for step in range(_fetches(request)):
+            yield f"a{step}0, a{step}1 = fetch_a(a_words0, {step}, 0)"
+            for across in range(request.parts[1]):
+                yield f"b{step}0_{across}, b{step}1_{across} = fetch_b(b_words0, {step}, {across})"
+    else:
+        yield "a0, a1 = fetch_a(a_words0, 0, 0)"
+        yield "b0, b1 = fetch_b(b_words0, 0, 0)"
+
+
+def _fetches(request: FastMatmulRequest) -> int:
+    """Fetches of two k-steps in a K tile."""
+    return request.block_k // (2 * request.tiling.unit.shape[2])
+
+
+def _barrier(current: int, following: int) -> str:
+    return f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
+
+
+def _running(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
+    """All of K in one sum.
 
     A fetch reads the fragments of two k-steps, those of A for one part of the rows, while what was fetched before is
     multiplied. The next tile's loads come first; its stores in the middle, A's before B's loads, so that the two need
     not be in registers together. In front of the last part is the tile's barrier, and behind it the next's first fetch.
     """
-    steps, parts = request.block_k // (2 * request.tiling.unit.shape[2]), request.parts
+    steps, parts = _fetches(request), request.parts[0]
     middle, late = max(steps // 2 - 1, 0), max(steps - 2, 0)
     for step in range(steps):
         for part in range(parts):
@@ -284,7 +333,7 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
             if prefetch and step == part == 0:
                 yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
             if last and prefetch:
-                yield f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
+                yield _barrier(current, following)
             if not last:
                 ahead = step * parts + part + 1
                 yield f"next_a0, next_a1 = fetch_a(a_words{current}, {ahead // parts}, {ahead % parts})"
@@ -303,3 +352,30 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
             yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
         if prefetch and step == late:
             yield f"store_b(b_buffer{following}, b_tile)"
+
+
+def _separate(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
+    """A sum from zero for each K tile and part, added to the product in fp32.
+
+    B's fragments of the whole tile are in registers, and A's of one row of parts; what was used last is fetched anew
+    for what comes next. The next tile is stored in front of the last row of parts, behind whose fetch is the barrier.
+    """
+    steps, (down, side) = _fetches(request), request.parts
+    if prefetch:
+        yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
+        yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
+    for part, across in product(range(down), range(side)):
+        if prefetch and part == down - 1 and across == 0:
+            yield f"store_a(a_buffer{following}, a_tile)"
+            yield f"store_b(b_buffer{following}, b_tile)"
+            yield _barrier(current, following)
+        yield "partial = zeros()"
+        for step in range(steps):
+            yield f"partial = multiply(partial, a{step}0, a{step}1, b{step}0_{across}, b{step}1_{across})"
+            if across == side - 1 and part < down - 1:
+                yield f"a{step}0, a{step}1 = fetch_a(a_words{current}, {step}, {part + 1})"
+            elif across == side - 1 and prefetch:
+                yield f"a{step}0, a{step}1 = fetch_a(a_words{following}, {step}, 0)"
+            if part == down - 1 and prefetch:
+                yield f"b{step}0_{across}, b{step}1_{across} = fetch_b(b_words{following}, {step}, {across})"
+        yield f"product{part * side + across} += partial"

@@ -33,9 +33,13 @@ from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, paired, without_copies
 
 A_ORDERS = {"mk": "[M, K], K along the rows in memory", "km": "[K, M], M along the rows in memory"}
-Key = tuple[str, int, int, int, tuple[int, int], str, str]
-"""Atom, block_m, block_n, block_k, warps, and along what A and B are contiguous."""
-FEATURES = ("scale", "bias", "epilogue", "rounded", "residual")
+Key = tuple[str, int, int, int, tuple[int, int], str, str, str]
+"""Atom, block_m, block_n, block_k, warps, along what A and B are contiguous, and how K is summed."""
+ACCUMULATE = {
+    "unit": "all of K is summed in the tensor core, which truncates",
+    "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
+}
+FEATURES = ("accumulate", "scale", "bias", "epilogue", "rounded", "residual")
 """Fields that add something to the plain product."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
@@ -100,7 +104,8 @@ class Operand:
 class FastMatmulRequest(MatmulRequest):
     """C[z] = A[z] @ B[z], fast. A is [M, K] ("mk") or the m-contiguous [K, M] ("km"); all else as in the simple design.
 
-    C = epilogue(alpha A B + beta bias) + residual, all of it in fp32. `scale` makes alpha and beta arguments of the
+    C = epilogue(alpha A B + beta bias) + residual, all of it in fp32. `accumulate` says who sums over K: see
+    `ACCUMULATE`. `scale` makes alpha and beta arguments of the
     launch, `bias` adds an array that is broadcast to [Z, M, N], `epilogue` is a name or an expression in x (see
     `Expression`), `rounded` rounds its argument to C's dtype first, as a product and an activation apart would, and
     `residual` adds an array of C's shape.
@@ -110,6 +115,7 @@ class FastMatmulRequest(MatmulRequest):
     """
 
     a_order: str = "mk"
+    accumulate: str = "unit"
     scale: bool = False
     bias: bool = False
     epilogue: str = "none"
@@ -138,6 +144,8 @@ class FastMatmulRequest(MatmulRequest):
                     f"{name} = {size}: a K tile of {self.block_k} leaves threads of {self.num_warps} warps without a "
                     f"whole vector; the nearest legal value is {least}"
                 )
+        if self.accumulate not in ACCUMULATE:
+            raise LayoutgenError(f"accumulate {self.accumulate!r}: must be one of {', '.join(ACCUMULATE)}")
         _ = self.expression  # raises when it is none
         if self.rounded and self.epilogue == "none":
             raise LayoutgenError("rounded: is about what an epilogue is given; name an epilogue, for example silu")
@@ -149,17 +157,18 @@ class FastMatmulRequest(MatmulRequest):
     @property
     def shape_key(self) -> Key:
         """What the layouts depend on, the arrangement excepted."""
-        return self.atom, self.block_m, self.block_n, self.block_k, self.warps, self.along("a"), self.along("b")
+        along = self.along("a"), self.along("b")
+        return self.atom, self.block_m, self.block_n, self.block_k, self.warps, *along, self.accumulate
 
     @property
-    def parts(self) -> int:
-        """Parts of the accumulator, one below the other."""
-        return self.block_m // self.part_m
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a part of the accumulator."""
+        return part_shape(self.shape_key, self.arrangement)
 
     @property
-    def part_m(self) -> int:
-        """Rows of a part."""
-        return part_rows(self.shape_key, self.arrangement)
+    def parts(self) -> tuple[int, int]:
+        """Parts one below the other, and side by side."""
+        return self.block_m // self.part[0], self.block_n // self.part[1]
 
     def along(self, operand: str) -> str:
         """Return the coordinate along which an operand is contiguous."""
@@ -197,11 +206,11 @@ class FastMatmulRequest(MatmulRequest):
         """The tiles and moves of one block; `times` counts per iteration of the loop, which does two K tiles."""
         tiling = self.tiling
         steps = self.block_k // tiling.unit.shape[2]
-        products = [f"product{part}" for part in range(self.parts)]
-        shape = (self.part_m, self.block_n)
+        products = [f"product{part}" for part in range(self.parts[0] * self.parts[1])]
+        shape = self.part
         tiles = [
             *(Tile(product, "register", shape, STATISTICS_DTYPE, tiling.accumulator) for product in products),
-            *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(self.parts)),
+            *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(len(products))),
         ]
         moves = [Move(product, f"c{part}", "store", 0) for part, product in enumerate(products)]
         for name, way in self.operands.items():
@@ -253,22 +262,27 @@ class FastMatmulRequest(MatmulRequest):
         return found
 
 
-@cache
-def part_rows(key: Key, arrangement: str | None) -> int:
-    """Return the rows of a part: one unit for every warp, or as many as a vector of A's rows takes."""
-    name, block_m, _, _, warps, along_a, along_b = key
+def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
+    """Return the rows and columns of a part of the accumulator.
+
+    It has the rows that one fetch of A serves: one unit for every warp, or as many as a vector of A's rows takes. It
+    has all columns, unless the sum of a K tile is apart: then two units for every warp, so that this sum takes few
+    registers, and yet an instruction need not wait for the one before.
+    """
+    name, block_m, block_n, _, warps, along_a, along_b, accumulate = key
     unit = arrange(oriented(float_atom(name), along_a, along_b), arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
     neighbours = 1 if along_a == "k" else vector // unit.atom.a.elements
-    return min(block_m, unit.shape[0] * warps[0] * neighbours)
+    rows = min(block_m, unit.shape[0] * warps[0] * neighbours)
+    return rows, min(block_n, unit.shape[1] * warps[1] * 2) if accumulate == "tile" else block_n
 
 
 @cache
 def tile_words(key: Key, arrangement: str | None) -> Words:
     """Derive the tiling of a part of a block whose operands are contiguous along the given coordinates."""
-    name, _, block_n, _, warps, along_a, along_b = key
+    name, _, _, _, warps, along_a, along_b, _ = key
     atom = oriented(float_atom(name), along_a, along_b)
-    tiling = derive(atom, part_rows(key, arrangement), block_n, warps, arrangement)
+    tiling = derive(atom, *part_shape(key, arrangement), warps, arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[atom.operand_dtype]
     for operand_name, along in (("a", along_a), ("b", along_b)):
         if along == AXIS[operand_name]:
@@ -279,7 +293,7 @@ def tile_words(key: Key, arrangement: str | None) -> Words:
 def operand(words: Words, name: str, key: Key) -> Operand:
     """Derive how an operand is staged and fetched."""
     tiling = words.tiling
-    _, block_m, block_n, block_k, _, _, _ = key
+    _, block_m, block_n, block_k, *_ = key
     element_bytes = DTYPE_BYTES[tiling.atom.operand_dtype]
     fragment = without_copies(tiling.fragment_a if name == "a" else tiling.fragment_b)
     rows, k = fragment.shape
@@ -318,7 +332,7 @@ def best_arrangement(key: Key) -> str:
     """
     found: dict[str, int] = {}
     refused: list[LayoutgenError] = []
-    atom: Atom = oriented(float_atom(key[0]), *key[-2:])
+    atom: Atom = oriented(float_atom(key[0]), *key[5:7])
     below = len(atom.a.register_names)
     choices = product("nm", repeat=len(atom.free_lane_bits))
     for coordinates in sorted(choices, key=lambda choice: abs(choice.count("m") - choice.count("n"))):

@@ -33,8 +33,8 @@ def emitted(made: lg.Kernel):
 
 
 @pytest.mark.parametrize("epilogue", [*list(EPILOGUES)[1:], "where(x > 0.0, x, 0.125 * x)"])
-@pytest.mark.parametrize("rounded", [False, True])
-def test_epilogues(epilogue, rounded):
+def test_epilogues(epilogue):
+    rounded = epilogue in ("silu", "gelu")
     result = run_kernel(emitted(kernel(epilogue=epilogue, rounded=rounded)), Launch((1, 33, 40, 20)))
     assert result.passed, result.as_dict()
 
@@ -71,7 +71,7 @@ def execute(made, values, shape, strides=None, **scalars):
     return tensors["c"].array
 
 
-@pytest.mark.parametrize("shape", [(40,), (1, 1, 40), (33, 1), (2, 1, 1), (2, 33, 40)])
+@pytest.mark.parametrize("shape", [(40,), (33, 1), (2, 1, 1), (2, 33, 40)])
 def test_a_bias_of_any_broadcast(shape):
     rng = np.random.default_rng(1)
     values = {

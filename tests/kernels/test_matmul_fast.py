@@ -4,18 +4,21 @@ import functools
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
+from layoutgen.cpu import Tensor, parse_ptx
+from layoutgen.cpu import launch as execute
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
 from layoutgen.sass.inspection import inspect
-from layoutgen.toolchain import compile_kernel, read_kernel
+from layoutgen.toolchain import build_kernel, compile_kernel, read_kernel
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]
@@ -43,7 +46,7 @@ def check_run(made, launch):
 
 
 @pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
-@pytest.mark.parametrize("k", [0, 1, 16, 33, 48, 80])
+@pytest.mark.parametrize("k", [0, 16, 33, 80])
 def test_integers_are_exact_at_every_depth(a_order, b_order, k):
     """Odd and even numbers of K tiles, whole and cut, and none at all."""
     made = kernel(a_order, b_order, out_dtype="float32")
@@ -52,7 +55,7 @@ def test_integers_are_exact_at_every_depth(a_order, b_order, k):
 
 @pytest.mark.parametrize(
     ("block_m", "block_n", "block_k", "warps"),
-    [(16, 64, 32, "1x1"), (64, 64, 16, "1x2"), (64, 32, 32, "2x1"), (64, 128, 32, "2x2"), (32, 32, 64, "1x1")],
+    [(16, 64, 32, "1x1"), (64, 64, 16, "1x2"), (64, 32, 32, "2x1"), (64, 128, 32, "2x2")],
 )
 def test_tiles(block_m, block_n, block_k, warps):
     made = kernel(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, out_dtype="float32")
@@ -63,7 +66,7 @@ def test_tiles(block_m, block_n, block_k, warps):
 SMALL = tuple(kernel(a, b, out_dtype=dtype) for (a, b), dtype in zip(ORDERS, ("float32", "float16") * 2, strict=True))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     made=st.sampled_from(SMALL),
     shape=st.tuples(st.integers(1, 2), *[st.integers(1, 70)] * 3),
@@ -93,6 +96,42 @@ def test_sweep(orders, tile, block_k, shape, inputs, order, strides):
     check_run(made, Launch(shape, inputs=inputs, order=order, strides=strides))
 
 
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+@pytest.mark.parametrize("k", [33, 48])
+def test_tiles_added_apart_are_exact_for_integers(a_order, b_order, k):
+    made = kernel(a_order, b_order, accumulate="tile", out_dtype="float32")
+    assert check_run(made, Launch((1, 33, 40, k), inputs="integers")).max_abs_error == 0
+
+
+@pytest.mark.parametrize(("block_m", "block_n", "block_k", "warps"), [(64, 128, 32, "2x2"), (32, 64, 16, "1x1")])
+def test_tiles_added_apart(block_m, block_n, block_k, warps):
+    made = kernel(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, accumulate="tile")
+    check_run(made, Launch((1, block_m + 3, block_n + 8, 3 * block_k + 5)))
+
+
+def test_adding_tiles_apart_takes_the_drift_of_truncation_away():
+    """Positive terms: the unit loses in one direction, so that its error grows with K, and that of tiles does not."""
+    errors = {}
+    for accumulate in ("unit", "tile"):
+        file = emitted(kernel(accumulate=accumulate, out_dtype="float32"))
+        errors[accumulate] = drift(file, 1024)
+    assert errors["unit"] < -8 * abs(errors["tile"])
+
+
+def drift(file, k):
+    """Return the mean relative error of a product of positive matrices, 32 x K x 32, in V100 arithmetic."""
+    rng = np.random.default_rng(0)
+    values = {"a": rng.random((1, 32, k)).astype(np.float16), "b": rng.random((1, k, 32)).astype(np.float16)}
+    arrays = file.request.arrays((1, 32, 32, k))
+    build = build_kernel(file, "sm_70", arrays)
+    tensors = {name: Tensor.input(name, value, arrays[name].strides) for name, value in values.items()}
+    tensors["c"] = Tensor.output("c", arrays["c"].shape, arrays["c"].dtype, arrays["c"].strides)
+    arguments = [tensors.get(name, value) for name, value in build.arguments]
+    execute(parse_ptx(build.ptx), build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes)
+    exact = values["a"].astype(np.float64) @ values["b"].astype(np.float64)
+    return float(((tensors["c"].array - exact) / exact).mean())
+
+
 def test_offsets_beyond_32_bits():
     """A row stride at which 32 bits would wrap within one tile: the host says so, and the kernel is another one."""
     made = emitted(kernel())
@@ -105,7 +144,7 @@ def test_offsets_beyond_32_bits():
     assert wide
 
 
-@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+@pytest.mark.parametrize(("a_order", "b_order"), [("mk", "kn"), ("km", "nk")])
 def test_the_loop_of_the_large_tile(a_order, b_order):
     """Counts of the machine code, not of a model: no spill, and instructions per HMMA as the docs say."""
     file = emitted(lg.matmul(design="fast", a_order=a_order, b_order=b_order))
@@ -143,6 +182,7 @@ def test_the_simple_design_stays_the_default():
     [
         ({"design": "faster"}, "design 'faster': must be one of simple, fast"),
         ({"design": "simple", "a_order": "km"}, "matmul, design simple: takes no a_order; fast does"),
+        ({"accumulate": "chunk"}, "accumulate 'chunk': must be one of unit, tile"),
         ({"a_order": "kk"}, "a_order 'kk': must be one of mk, km"),
         ({"block_k": 8}, "block_k = 8: .* two whole vectors"),
         ({"block_m": 32, "warps": "2x2", "block_k": 16}, "block_m = 32: .* without a whole vector; .* is 64"),
