@@ -43,7 +43,8 @@ def compile_command(
     spilled = compiled.spill_stores + compiled.spill_loads
     click.echo(f"  registers     {compiled.registers} a thread, {spilled} bytes spilled")
     click.echo(f"  shared memory {compiled.shared_bytes} bytes a block of {compiled.num_warps} warps")
-    click.echo(f"  HMMA          {compiled.hmma} instructions (STEPs)")
+    emulated = "" if compiled.hmma else ": the instruction is emulated on this architecture"
+    click.echo(f"  HMMA          {compiled.hmma} instructions (STEPs){emulated}")
     click.echo(f"  parameters    {len(compiled.params)}: {' '.join(p.type for p in compiled.params)}")
     differing = [agreement for agreement in compiled.agreements if not agreement.holds]
     if compiled.agreements:

@@ -63,6 +63,7 @@ def tune(
     from pathlib import Path
 
     from layoutgen.emission import check_writable, write_atomically
+    from layoutgen.emission import command as emit_command
     from layoutgen.errors import LayoutgenError
     from layoutgen.kernels.request import parse_warps
     from layoutgen.profiles import DEFAULT, load_profile
@@ -99,24 +100,30 @@ def tune(
         click.echo("interrupted; what was found is kept, the same command goes on from there", err=True)
         context.exit(130)
     best = tuned.best[:top]
-    command = context.command_path + " " + family + _words(fixed) + f" --profile {profile}"
+    command = f"{context.command_path} {family}{_words(fixed)} --limit {limit} --profile {profile}"
     if not best:
         reason = next((o.result["reason"] for o in tuned.outcomes if o.status == "failed"), "none was tried")
         raise LayoutgenError(f"tune {family}: no candidate could be compiled: {reason}")
     if output is not None:
-        write_atomically(Path(output), tuned_profile(profile, best, command))
+        text, tile = tuned_profile(profile, best, command)
+        write_atomically(Path(output), text)
     if as_json:
         counts = {status: tuned.count(status) for status in ("predicted", "failed", "pruned")}
         counts |= {"refused": len(refused), "beyond_limit": len(found) - len(tried)}
         print_json({"clock_mhz": mhz, "counts": counts, "best": [outcome.result for outcome in best]})
         return
     _print(best, mhz)
+    click.echo(f"the first: {emit_command(best[0].candidate.request)}")
     for outcome in tuned.outcomes:
         if outcome.status == "failed":
             click.echo(f"failed: {outcome.candidate.label}: {outcome.result['reason']}", err=True)
     click.echo(f"{tuned.count('predicted')} predicted, {tuned.count('pruned')} pruned, {tuned.count('failed')} failed")
     if output is not None:
-        click.echo(output)
+        if tile is None:
+            what = "its tiles are as they were, since none of these can be written as one"
+        else:
+            what = f"its tile is that of {tile.candidate.label}"
+        click.echo(f"{output}: {what}")
 
 
 def _progress(outcome: Outcome, done: int, total: int) -> None:

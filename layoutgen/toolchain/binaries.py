@@ -35,6 +35,13 @@ def _ptxas(arch: str) -> str:
     return str(get_ptxas(int(arch.removeprefix("sm_"))).path)
 
 
+def _target(arch: str) -> str:
+    """Return the name under which Triton compiles for an architecture: sm_90a for sm_90."""
+    from triton.backends.nvidia.compiler import sm_arch_from_capability
+
+    return str(sm_arch_from_capability(int(arch.removeprefix("sm_"))))
+
+
 def run_tool(arguments: list[str]) -> str:
     """Run a tool; return what it printed on both streams, or raise CompilationError with that."""
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -48,7 +55,9 @@ def assemble(ptx: str, arch: str, flags: tuple[str, ...] = ()) -> tuple[bytes, R
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
-        report = run_tool([_ptxas(arch), "-v", "-lineinfo", f"-arch={arch}", *flags, str(source), "-o", str(target)])
+        report = run_tool(
+            [_ptxas(arch), "-v", "-lineinfo", f"-arch={_target(arch)}", *flags, str(source), "-o", str(target)]
+        )
         return target.read_bytes(), parse_report(report)
 
 

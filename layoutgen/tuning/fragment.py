@@ -8,7 +8,7 @@ from typing import Any
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, Request
-from layoutgen.profiles.profile import FOLDER, parse_profile
+from layoutgen.profiles.profile import FLASH, FOLDER, parse_profile
 from layoutgen.tuning.search import Outcome
 
 
@@ -25,51 +25,45 @@ def expressible(request: Request, profile: str) -> bool:
     """Whether a profile's tile says all of a request: whether emitting with that tile makes the same one."""
     from layoutgen import api
 
-    if isinstance(request, AttentionRequest):
-        made: Request = api.attention(
-            head_dim=request.head_dim,
-            block_m=request.block_m,
-            block_n=request.block_n,
-            bias=request.bias,
-            profile=profile,
-        ).request
-    else:
-        made = api.matmul(
-            block_m=request.block_m,
-            block_n=request.block_n,
-            block_k=request.block_k,
-            warps=request.warps,
-            b_order=request.b_order,
-            out_dtype=request.out_dtype,
-            profile=profile,
-        ).request
+    try:
+        if isinstance(request, AttentionRequest):
+            made: Request = api.attention(
+                head_dim=request.head_dim,
+                block_m=request.block_m,
+                block_n=request.block_n,
+                bias=request.bias,
+                design=request.design,
+                profile=profile,
+            ).request
+        else:
+            made = api.matmul(
+                block_m=request.block_m,
+                block_n=request.block_n,
+                block_k=request.block_k,
+                warps=request.warps,
+                b_order=request.b_order,
+                out_dtype=request.out_dtype,
+                design=request.design,
+                profile=profile,
+            ).request
+    except LayoutgenError:
+        return False  # with what the tile leaves out chosen anew, the card cannot hold it
     return made == request
 
 
-def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> str:
-    """Return a profile like the given one, with the best tile in it and all the winners listed under `tuned`.
+def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> tuple[str, Outcome | None]:
+    """Return a profile like the given one with the best tile in it, and the winner that the tile is.
 
-    The tile is the best among those that a profile can express: it has no place for an arrangement, a split or a design
-    of a request's own. Raises LayoutgenError when there is none.
+    All winners are listed under `tuned`. The tile is the best among those that a profile can express: it has no place
+    for an arrangement or a split of a request's own. When there is none, the tiles stay as they are and None is
+    returned.
     """
     import yaml
 
     chosen = next((outcome for outcome in best if expressible(outcome.candidate.request, profile)), None)
-    if chosen is None:
-        raise LayoutgenError(
-            "tune: no winner can be written as a profile's tile; search without --arrangement and --split"
-        )
     data = base_data(profile)
-    request, unit = chosen.candidate.request, dict(data["matrix_unit"])
-    if isinstance(request, AttentionRequest):
-        tile = {"head_dim_le": request.head_dim, "block_m": request.block_m, "block_n": request.block_n}
-        others = [dict(entry) for entry in unit.get("flash", []) if entry["head_dim_le"] != request.head_dim]
-        unit["flash"] = sorted([tile, *others], key=lambda entry: entry["head_dim_le"])
-    else:
-        warps = "x".join(map(str, request.warps))
-        first = {"block_m": request.block_m, "block_n": request.block_n, "block_k": request.block_k, "warps": warps}
-        unit["matmul"] = [first, *(dict(entry) for entry in unit.get("matmul", []) if dict(entry) != first)]
-    data["matrix_unit"] = unit
+    if chosen is not None:
+        data["matrix_unit"] = _with_tile(dict(data["matrix_unit"]), chosen.candidate.request)
     data["tuned"] = [*data.get("tuned", []), *(_entry(outcome) for outcome in best)]
     parse_profile(data, profile)  # what is written must be readable
     header = (
@@ -77,7 +71,20 @@ def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> str:
         "# The search ranks by a model of the machine code (docs/model.md): TFLOP/s below are predictions, not\n"
         "# measurements.\n"
     )
-    return header + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
+    return header + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120), chosen
+
+
+def _with_tile(unit: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Return a matrix unit whose tile for this head dim, or first matmul tile, is the request's."""
+    if isinstance(request, AttentionRequest):
+        design = "flash" if request.design == AttentionRequest.design else f"flash_{request.design}"
+        key = f"{design}_bias" if request.bias and f"{design}_bias" in FLASH else design
+        tile = {"head_dim_le": request.head_dim, "block_m": request.block_m, "block_n": request.block_n}
+        others = [dict(entry) for entry in unit.get(key, []) if entry["head_dim_le"] != request.head_dim]
+        return unit | {key: sorted([tile, *others], key=lambda entry: entry["head_dim_le"])}
+    warps = "x".join(map(str, request.warps))
+    first = {"block_m": request.block_m, "block_n": request.block_n, "block_k": request.block_k, "warps": warps}
+    return unit | {"matmul": [first, *(dict(entry) for entry in unit.get("matmul", []) if dict(entry) != first)]}
 
 
 def _entry(outcome: Outcome) -> Mapping[str, Any]:

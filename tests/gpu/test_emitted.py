@@ -46,9 +46,10 @@ def attention_reference(torch, q, k, v, bias, scale):
 @pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
 @pytest.mark.parametrize("kv_heads", [4, 2], ids=["mha", "gqa"])
 @pytest.mark.parametrize(("head_dim", "length"), [(64, 777), (80, 777), (96, 1000), (128, 777)])
-def test_attention(torch, load, record, head_dim, length, kv_heads, bias):
+@pytest.mark.parametrize("design", ["simple", "fast"])
+def test_attention(torch, load, record, design, head_dim, length, kv_heads, bias):
     batch, heads = 2, 4
-    module = load(lg.attention(head_dim=head_dim, bias=bias))
+    module = load(lg.attention(head_dim=head_dim, bias=bias, design=design))
 
     def normal(*shape):
         return torch.randn(shape, device="cuda", dtype=torch.float16)
@@ -61,7 +62,7 @@ def test_attention(torch, load, record, head_dim, length, kv_heads, bias):
     module.attention(q, k, v, out, lse, *([added] if bias else []))
     want, want_lse = attention_reference(torch, q, k, v, added, head_dim**-0.5)
     error, lse_error = (out.double() - want).abs().max().item(), (lse.double() - want_lse).abs().max().item()
-    case = f"attention D={head_dim} T={length} H={heads}/{kv_heads}{' bias' if bias else ''}"
+    case = f"attention {design} D={head_dim} T={length} H={heads}/{kv_heads}{' bias' if bias else ''}"
     record(case, f"max error {error:.2e}, LSE {lse_error:.2e}", f"{OUTPUT_BOUND:g}, {LSE_BOUND:g}")
     assert error < OUTPUT_BOUND
     assert lse_error < LSE_BOUND
@@ -90,10 +91,12 @@ def test_rows_that_see_no_key(torch, load, record):
 @pytest.mark.parametrize("b_order", ["kn", "nk"])
 @pytest.mark.parametrize("block", [(64, 64, 32), (128, 128, 32)], ids=["64x64x32", "128x128x32"])
 @pytest.mark.parametrize("kind", ["integers", "normal"])
-def test_matmul(torch, load, record, block, b_order, kind):
+@pytest.mark.parametrize("design", ["simple", "fast"])
+def test_matmul(torch, load, record, design, block, b_order, kind):
     batch, m, n, k = 2, 333, 257, 515
     block_m, block_n, block_k = block
-    module = load(lg.matmul(block_m=block_m, block_n=block_n, block_k=block_k, b_order=b_order, out_dtype="float32"))
+    tile = {"block_m": block_m, "block_n": block_n, "block_k": block_k}
+    module = load(lg.matmul(**tile, b_order=b_order, out_dtype="float32", design=design))
 
     def values(*shape):
         if kind == "integers":  # |sum| <= 515 * 8 * 8, far below 2^24: every order of summation is exact
@@ -108,7 +111,9 @@ def test_matmul(torch, load, record, block, b_order, kind):
     error = ((c.double() - want).abs().max() / want.abs().max()).item()
     bound = 0.0 if kind == "integers" else 2e-6
     name = "x".join(map(str, block))
-    record(f"matmul {name} B {b_order}, {batch}x{m}x{n}x{k}, {kind}", f"max error / max {error:.2e}", f"{bound:g}")
+    record(
+        f"matmul {design} {name} B {b_order}, {batch}x{m}x{n}x{k}, {kind}", f"max error / max {error:.2e}", f"{bound:g}"
+    )
     assert error <= bound
 
 
