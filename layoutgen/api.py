@@ -135,7 +135,7 @@ def attention(
     check_head_dim(head_dim)
     unit = unit_of(profile)
     if block_m is None or block_n is None:
-        tile = matrix_unit_flash_tile(profile, head_dim, design)
+        tile = matrix_unit_flash_tile(profile, head_dim, design, bias)
         if tile is None:
             raise LayoutgenError(
                 f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"

@@ -26,6 +26,8 @@ from layoutgen.tiling import Relabelling
 from layoutgen.tiling.relabelling import relabel
 from layoutgen.tiling.tile import hardware_order
 
+FLOAT32_MAX = 3.4028234663852886e38
+
 
 @dataclass(frozen=True)
 class TileView:
@@ -148,7 +150,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     suffixes = [part.suffix for part in parts]
     cuts, pieces = _cuts(request.block_n, chain.group)
     exchanged = _exchange(scores.accumulator, chain.weights, names)
-    arrays = "q, k, v, out, lse" + (", sinks" if request.sinks else "")
+    arrays = "q, k, v, out, lse" + (", bias" if request.bias else "") + (", sinks" if request.sinks else "")
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
@@ -176,13 +178,23 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "aligned": request.left is not None or request.right is not None,
         "bottom_right": request.alignment != ALIGNMENTS[0],
         # Where a row may have seen no key yet, its weights are taken against 0 and not against -inf.
-        "rows_may_be_blind": request.left is not None or (request.right is not None and _blind(request)),
+        "rows_may_be_blind": request.left is not None
+        or (request.right is not None and _blind(request))
+        or request.bias,
+        "masked_rows": "if masked:" if not request.bias else None,
+        "bias": request.bias,
+        "in_log2": request.softcap is not None or request.bias,
+        "reordered": request.reordered,
+        "key_bits": _key_bits(request),
+        "to_scores": _to_scores(request),
+        "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
         "softcap": request.softcap,
         "cap": repr((request.softcap or 0) * math.log2(math.e)),
         "slope": repr(2 / (request.softcap or 1)),
         "sinks": request.sinks,
         "o_dtype": request.o_dtype,
-        "sinks_shape": ", sinks [H]" if request.sinks else "",
+        "more_shapes": (", bias [B, H, Tq, Tk]" if request.bias else "") + (", sinks [H]" if request.sinks else ""),
+        "bias_dtype": f"bias {request.dtype} or {STATISTICS_DTYPE}, " if request.bias else "",
         "float32": "".join(
             [", out" if request.o_dtype == STATISTICS_DTYPE else "", " and sinks" if request.sinks else ""]
         ),
@@ -205,9 +217,29 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "dtypes": [
             *((name, f'("{request.dtype}",)') for name in ("q", "k", "v")),
             ("out", f'("{request.o_dtype}",)'),
+            *((("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")'),) if request.bias else ()),
             *((name, f'("{STATISTICS_DTYPE}",)') for name in ("lse", *(["sinks"] if request.sinks else []))),
         ],
     }
+
+
+def _key_bits(request: FastAttentionRequest) -> str:
+    """Return the expression of the key that the buffers keep in `row` of a tile."""
+    moves: dict[int, int] = {}  # by how far bits move up: which bits do
+    for row_bit, key_bit in enumerate(request.key_order):
+        moves[key_bit - row_bit] = moves.get(key_bit - row_bit, 0) | 1 << row_bit
+    terms = []
+    for shift, mask in sorted(moves.items()):
+        taken = f"(row & {mask})"
+        terms.append(f"{taken} << {shift}" if shift > 0 else f"{taken} >> {-shift}" if shift else taken)
+    return " | ".join(f"({term})" if "<<" in term or ">>" in term else term for term in terms)
+
+
+def _to_scores(request: FastAttentionRequest) -> Relabelling:
+    """Return how a tile by keys is renamed to the columns of S: column bit i is key bit key_order[i]."""
+    codomain = request.scores.accumulator.codomain
+    rows = range(codomain.bits_of("dim1"), codomain.bits)
+    return relabel((*request.key_order, *rows), codomain, codomain)
 
 
 def _blind(request: FastAttentionRequest) -> bool:
@@ -234,9 +266,12 @@ def fast_attention_signature(request: FastAttentionRequest) -> dict[str, str]:
     half = f"*{TRITON_TYPE[request.dtype]}"
     result = {"q": half, "k": half, "v": half, "out": f"*{TRITON_TYPE[request.o_dtype]}", "lse": "*fp32"}
     strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
+    if request.bias:
+        result["bias"] = half
+        strides["s"] = "bhqk"
     if request.sinks:
         result["sinks"] = "*fp32"
-        strides["s"] = "h"
+        strides["sink_"] = "h"
     result["scale"] = "fp32"
     for array, dims in strides.items():
         result |= {f"stride_{array}{dim}": "i32" for dim in dims}
@@ -270,6 +305,11 @@ def layouts(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
         ),
         layout_view("SUMS", "The sums of a thread's own weights: rows, and lanes of a row.", *_sums_layout(request)),
     ]
+    if request.bias:
+        by_keys = layout_view(
+            "BY_KEYS", "S as its keys lie in memory: runs of them in a thread.", request.by_keys, "mn", names
+        )
+        found.append(by_keys)
     for part, chain in request.chains.items():
         own = hardware_order(chain.second.unit, chain.second.block_m, part, chain.second.warps)
         view = layout_view(f"MATRIX_O{part}", f"{part} columns of O as a matrix.", chain.second.accumulator, "md", own)

@@ -38,7 +38,7 @@ def tensors(request: Request) -> dict[str, Dims]:
         "lse": (*heads("l", "heads"), ("query", "stride_lt", "t_q")),
     }
     if getattr(request, "sinks", False):
-        result["sinks"] = (("head", "stride_sh", "heads"),)
+        result["sinks"] = (("head", "stride_sink_h", "heads"),)
     if getattr(request, "bias", False):
         result["bias"] = (*heads("s", "heads"), ("query", "stride_sq", "t_q"), ("key", "stride_sk", "t_k"))
     return result

@@ -78,8 +78,8 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     if isinstance(request, FastAttentionRequest):
         claims = prove_fast_attention(path, source, literals, request)
         masks = prove_masks(source, request)
-        if request.left is not None or request.right is not None:
-            # Which keys a block skips follows from the request: of K and V there is no claim that all is read.
+        if request.left is not None or request.right is not None or request.reordered:
+            # Which keys a block skips or reorders follows from the request: of K and V there is no claim 6.
             masks = tuple(claim for claim in masks if claim.obligation.name.startswith(("loads of q ", "stores of ")))
         return (*claims, prove_moves(source, render(request)), *masks)
     if isinstance(request, FastMatmulRequest):

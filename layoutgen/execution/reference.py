@@ -77,10 +77,12 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     k64, v64 = (np.repeat(x.astype(np.float64), group, axis=1) for x in (k, v))
     scores = q64 @ k64.swapaxes(-1, -2)
     magnitude = np.abs(q64) @ np.abs(k64).swapaxes(-1, -2)
+    if isinstance(request, FastAttentionRequest) and request.softcap is not None:
+        scores = request.softcap * np.tanh(scores / request.softcap)
     if request.bias:
         scores = scores + values["bias"].astype(np.float64)
     if isinstance(request, FastAttentionRequest):
-        scores = featured(request, scores)
+        scores = np.where(hidden(request, *scores.shape[-2:]), -np.inf, scores)
     unit_k = request.tilings["scores"].unit.shape[2]
     steps = -(-sum(request.parts) // unit_k)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
@@ -114,19 +116,16 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     return {"out": Reference(value, bound), "lse": Reference(lse, lse_bound)}
 
 
-def featured(request: FastAttentionRequest, scores: Values) -> Values:
-    """Return the scores [..., Tq, Tk] bounded and hidden as a request asks: softcap, then masks."""
-    if request.softcap is not None:
-        scores = request.softcap * np.tanh(scores / request.softcap)
-    t_q, t_k = scores.shape[-2:]
+def hidden(request: FastAttentionRequest, t_q: int, t_k: int) -> Values:
+    """Return [Tq, Tk]: whether causality or the window hides a key from a query."""
     own = np.arange(t_q)[:, None] + (t_k - t_q if request.alignment == "bottom-right" else 0)
     key = np.arange(t_k)[None, :]
-    hidden = np.zeros((t_q, t_k), bool)
+    result = np.zeros((t_q, t_k), bool)
     if request.right is not None:
-        hidden |= key > own + request.right
+        result |= key > own + request.right
     if request.left is not None:
-        hidden |= key < own - request.left
-    return np.where(hidden, -np.inf, scores)
+        result |= key < own - request.left
+    return result
 
 
 def error(reference: Reference, got: Values) -> Values:

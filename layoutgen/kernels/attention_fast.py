@@ -24,7 +24,7 @@ from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.chained import cut_into_steps, prove_chain
 from layoutgen.proofs.staging import staged
 from layoutgen.tiling import Tiling, arrange, derive
-from layoutgen.tiling.chained import Chain, vector_columns
+from layoutgen.tiling.chained import Chain, rename_bits, vector_columns
 
 WIDEST_PAIR = 128
 """The most columns of O for which a thread can hold those of two units of rows, next to S."""
@@ -97,7 +97,7 @@ class FastAttentionRequest(AttentionRequest):
     `causal`, or a `window` of keys to the left and right of a query's own (-1: all), hide keys; `alignment` says which
     key is a query's own: key number i is that of query i (top-left), or the last key that of the last query
     (bottom-right). `softcap` bounds scores to +-softcap by a tanh; `sinks` are logits of a head that join the
-    denominator alone. The order is: scale, softcap, masks. `out_dtype` is the output's, by default that of Q.
+    denominator alone. The order is: scale, softcap, bias, masks. `out_dtype` is the output's, by default that of Q.
 
     >>> FastAttentionRequest(head_dim=96, atom="m8n8k4", block_m=128, block_n=32).warps
     (4, 1)
@@ -142,8 +142,6 @@ class FastAttentionRequest(AttentionRequest):
 
     def _check_features(self, dtype: str) -> None:
         """Normalise what was asked for, and refuse what is no request."""
-        if self.bias:
-            raise LayoutgenError("design fast: takes no bias yet; take --design simple")
         if self.alignment not in ALIGNMENTS:
             raise LayoutgenError(f"alignment {self.alignment!r}: must be one of {', '.join(ALIGNMENTS)}")
         if self.window is not None:
@@ -188,6 +186,27 @@ class FastAttentionRequest(AttentionRequest):
     @cached_property
     def scores(self) -> Tiling:
         return derive(float_atom(self.atom), self.block_m, self.block_n, self.warps, self.arrangement)
+
+    @property
+    def reordered(self) -> bool:
+        """Whether the buffers of K and V keep the keys of a tile in another order than memory does."""
+        return self.bias
+
+    @cached_property
+    def key_order(self) -> tuple[int, ...]:
+        """The key bit that each column bit of S stands for, so that what a thread holds of a row is a run of keys."""
+        accumulator = self.scores.accumulator
+        keys = accumulator.codomain.bits_of("dim1")
+        registers = accumulator.domain.bits_of("register")
+        own = sorted(c.bit_length() - 1 for c in accumulator.columns[:registers] if 0 < c < 1 << keys)
+        first = own[: (VECTOR_BYTES // self.element_bytes).bit_length() - 1]
+        bits = [*first, *(bit for bit in range(keys) if bit not in first)]
+        return tuple(bits.index(bit) for bit in range(keys))
+
+    @cached_property
+    def by_keys(self) -> LinearLayout:
+        """The accumulator of S by key: [block_m, block_n] as a bias lies in memory."""
+        return rename_bits(self.scores.accumulator, "dim1", self.key_order)
 
     @cached_property
     def chains(self) -> dict[int, Chain]:

@@ -49,6 +49,10 @@ class MatmulTile:
     warps: tuple[int, int]
 
 
+FLASH = ("flash", "flash_fast", "flash_fast_bias")
+"""The lists of attention tiles of a profile."""
+
+
 @dataclass(frozen=True)
 class MatrixUnit:
     """The instruction that a card's kernels use, and their tiles."""
@@ -56,6 +60,7 @@ class MatrixUnit:
     atom: Atom
     flash: tuple[FlashTile, ...]
     flash_fast: tuple[FlashTile, ...]
+    flash_fast_bias: tuple[FlashTile, ...]
     matmul: tuple[MatmulTile, ...]
 
 
@@ -145,13 +150,13 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
         if declared != have:
             raise LayoutgenError(f"profile {name}: {key} is {declared}; {found.alias} computes in {have}")
     tiles: dict[str, list[Any]] = {}
-    for key, cls in (("flash", FlashTile), ("flash_fast", FlashTile), ("matmul", MatmulTile)):
+    for key, cls in (*((key, FlashTile) for key in FLASH), ("matmul", MatmulTile)):
         listed = data.get(key) or []
         if not isinstance(listed, list):
             raise LayoutgenError(f"profile {name}: {key} must be a list of tiles")
         tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(listed)]
-    flash, fast = (tuple(sorted(tiles[key], key=lambda tile: tile.head_dim_le)) for key in ("flash", "flash_fast"))
-    return MatrixUnit(found, flash, fast, tuple(tiles["matmul"]))
+    flash, fast, biased = (tuple(sorted(tiles[key], key=lambda tile: tile.head_dim_le)) for key in FLASH)
+    return MatrixUnit(found, flash, fast, biased, tuple(tiles["matmul"]))
 
 
 def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
@@ -164,8 +169,12 @@ def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
     return (load_profile(profile) if isinstance(profile, str) else profile).unit
 
 
-def matrix_unit_flash_tile(profile: str | Profile, head_dim: int, design: str = "simple") -> FlashTile | None:
+def matrix_unit_flash_tile(
+    profile: str | Profile, head_dim: int, design: str = "simple", bias: bool = False
+) -> FlashTile | None:
     """Return the attention tile for a head dim, or None when the profile has no unit or no tile for it.
+
+    The fast design has tiles of its own, and others again with a bias, which takes registers.
 
     >>> tile = matrix_unit_flash_tile("volta", 96)
     >>> (tile.block_m, tile.block_n) if tile else None
@@ -174,5 +183,7 @@ def matrix_unit_flash_tile(profile: str | Profile, head_dim: int, design: str = 
     unit = matrix_unit(profile)
     if unit is None:
         return None
-    tiles = unit.flash_fast if design == "fast" else unit.flash
+    tiles = unit.flash
+    if design == "fast":
+        tiles = unit.flash_fast_bias if bias else unit.flash_fast
     return next((tile for tile in tiles if head_dim <= tile.head_dim_le), None)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
 from layoutgen.sass.pricing import PIPE_OF, width_words
 from layoutgen.sass.program import Loop
 
@@ -42,7 +42,13 @@ class TileCounts:
 
 
 def tile_shape(request: Request, tiles: int) -> tuple[int, ...]:
-    """Return the shape of a launch of one block that goes through its loop for this many full tiles."""
+    """Return the shape of a launch of one block that goes through its loop for this many full tiles.
+
+    Where queries see only keys about their own, there are as many queries as keys, and more tiles as both grow.
+    """
+    if isinstance(request, FastAttentionRequest) and (request.left is not None or request.right is not None):
+        length = tiles * max(request.block_m, request.block_n)
+        return 1, 1, 1, length, length, request.head_dim
     if isinstance(request, AttentionRequest):
         return 1, 1, 1, request.block_m, tiles * request.block_n, request.head_dim
     return 1, request.block_m, request.block_n, tiles * request.block_k
@@ -76,15 +82,18 @@ def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
         )
 
     few, many = run(FEW), run(MANY)
-    shares = compiled.num_warps * (MANY - FEW)
+    # Each warp's mma of a tile are those of the plan, so that the mma count the tiles of all warps.
+    shares = Fraction(many.total.mma - few.total.mma, file.request.plan.instructions)
+    if not shares:
+        raise LayoutgenError("counts: the executed kernel did no mma per tile; the loop's tiles cannot be told")
     wavefronts, least = {}, {}
     for source, cost in many.lines.items():
         before = few.lines.get(source, LineCount())
         if cost.wavefronts != before.wavefronts:
             place = source.file.rsplit("/", 1)[-1], source.line
-            wavefronts[place] = Fraction(cost.wavefronts - before.wavefronts, shares)
-            least[place] = Fraction(cost.wavefronts_minimum - before.wavefronts_minimum, shares)
-    return TileCounts(wavefronts, least, Fraction(many.total.mma - few.total.mma, shares))
+            wavefronts[place] = Fraction(cost.wavefronts - before.wavefronts) / shares
+            least[place] = Fraction(cost.wavefronts_minimum - before.wavefronts_minimum) / shares
+    return TileCounts(wavefronts, least, Fraction(many.total.mma - few.total.mma) / shares)
 
 
 def loop_mma(loop: Loop) -> int:

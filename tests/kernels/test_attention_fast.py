@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
+from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
-from layoutgen.toolchain import read_kernel
+from layoutgen.toolchain import build_kernel, read_kernel
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
@@ -107,6 +108,8 @@ FEATURES = (
     {"softcap": 3.0},
     {"sinks": True, "causal": True, "alignment": "bottom-right"},
     {"sinks": True, "out_dtype": "float32"},
+    {"bias": True},
+    {"bias": True, "window": (7, 9), "alignment": "bottom-right", "softcap": 2.0, "sinks": True},
 )
 
 
@@ -123,7 +126,9 @@ def test_a_feature_survives_its_file_and_is_proved(features):
     assert all(f"--{name.replace('_', '-')}" in command for name in features)
 
 
-@pytest.mark.parametrize("word", ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile"])
+@pytest.mark.parametrize(
+    "word", ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile", "added", "key_of"]
+)
 def test_what_is_left_out_costs_nothing(word):
     assert word not in kernel(48).source
 
@@ -137,7 +142,6 @@ def test_what_is_left_out_costs_nothing(word):
         ({"alignment": "bottom-right"}, "nothing is aligned without causal or a window"),
         ({"softcap": 0.0}, "must be positive and finite"),
         ({"out_dtype": "bfloat16"}, "must be one of float16, float32"),
-        ({"bias": True}, "takes no bias yet"),
     ],
 )
 def test_a_feature_that_is_none_is_refused(options, message):
@@ -162,6 +166,42 @@ def test_rows_without_a_key_are_empty():
     assert (result.outputs["out"][0, 0, :30] == 0).all()
     assert (result.outputs["lse"][0, 0, :30] == -np.inf).all()
     assert np.isfinite(result.outputs["lse"][0, 0, 30:]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("kind", ["-inf", "least"])
+def test_rows_of_the_least_bias(kind, dtype):
+    """A bias of -inf hides a key; the most negative finite number, in all of a row, hides none of them."""
+    made = kernel(16, bias=True, block_n=32)
+    value = -np.inf if kind == "-inf" else float(np.finfo(dtype).min)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, length, 16)).astype(np.float16) for length in (20, 70, 70))
+    bias = rng.standard_normal((1, 1, 20, 70)).astype(dtype)
+    bias[..., 3, :] = value
+    bias[..., 5, :40] = value
+    arrays = {name: made.request.arrays((1, 1, 1, 20, 70, 16))[name] for name in ("q", "k", "v", "out", "lse")}
+    arrays["bias"] = lg.kernels.contiguous(bias.shape, dtype)
+    build = build_kernel(emitted(made), "sm_70", arrays)
+    tensors = {name: Tensor.input(name, x) for name, x in {"q": q, "k": k, "v": v, "bias": bias}.items()}
+    for name in ("out", "lse"):
+        tensors[name] = Tensor.output(name, arrays[name].shape, arrays[name].dtype)
+    values = [tensors.get(name, value) for name, value in build.arguments]
+    report = launch(parse_ptx(build.ptx), build.grid, build.num_warps, values, shared_bytes=build.shared_bytes)
+    assert report.clean
+    out, lse = tensors["out"].array[0, 0], tensors["lse"].array[0, 0]
+    assert np.isfinite(np.delete(lse, 3)).all()
+    assert not np.isnan(out).any()
+    if kind == "-inf":
+        assert (out[3] == 0).all()
+        assert lse[3] == -np.inf
+    else:
+        # Of fp32 all scores vanish beside it; of fp16 they do not.
+        scores = (q[0, 0, 3].astype(float) @ k[0, 0].astype(float).T / 4) * (dtype == "float16")
+        weights = np.exp(scores - scores.max())
+        assert np.abs(out[3] - weights / weights.sum() @ v[0, 0].astype(float)).max() < 1e-2
+    scores = q[0, 0, 5].astype(float) @ k[0, 0].astype(float).T / 4 + bias[0, 0, 5]
+    weights = np.exp(scores - scores.max())
+    assert np.abs(out[5] - weights / weights.sum() @ v[0, 0].astype(float)).max() < 2e-3
 
 
 def test_hidden_tiles_are_skipped():
