@@ -14,7 +14,8 @@ from layoutgen.cpu.counters import LineCount
 from layoutgen.cpu.launch import LaunchReport, launch
 from layoutgen.cpu.machine import ExecutionError
 from layoutgen.cpu.memory import Tensor, TensorError
-from layoutgen.cpu.ptx_parser import Program, PtxError, UnsupportedInstructionError, parse_ptx
+from layoutgen.cpu.ptx_parser import parse_ptx
+from layoutgen.cpu.ptx_program import Program, PtxError, UnsupportedInstructionError
 from layoutgen.cpu.sass_code import Code, UnsupportedCodeError
 from layoutgen.cpu.sass_launch import launch_code
 from layoutgen.cpu.source import Source

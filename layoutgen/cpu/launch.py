@@ -17,7 +17,8 @@ from layoutgen.cpu.memory import GlobalMemory, Tensor
 from layoutgen.cpu.ptx_decode import decode_program
 from layoutgen.cpu.ptx_memory import narrowest_shared_access
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Program, parse_ptx
+from layoutgen.cpu.ptx_parser import parse_ptx
+from layoutgen.cpu.ptx_program import Program
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
 from layoutgen.cpu.source import Source
 from layoutgen.cpu.tensor_core import ArithmeticUnavailableError

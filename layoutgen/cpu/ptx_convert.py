@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from layoutgen.cpu.machine import Machine, Step
 from layoutgen.cpu.ptx_integer import compute
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Instruction, Operand, Register, UnsupportedInstructionError, Vector
+from layoutgen.cpu.ptx_program import Instruction, Operand, Register, UnsupportedInstructionError, Vector
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
 from layoutgen.cpu.rounding import canonical, flush
 

@@ -9,7 +9,7 @@ import numpy as np
 from layoutgen.cpu import ptx_convert, ptx_float, ptx_integer, ptx_memory, ptx_warp, watch
 from layoutgen.cpu.machine import Machine, Step
 from layoutgen.cpu.ptx_operands import GARBAGE, Reader, Slots
-from layoutgen.cpu.ptx_parser import Instruction, Program, UnsupportedInstructionError
+from layoutgen.cpu.ptx_program import Instruction, Program, UnsupportedInstructionError
 from layoutgen.cpu.ptx_types import is_float
 
 Decoder = Callable[[Instruction, Slots], Step]

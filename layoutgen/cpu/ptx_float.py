@@ -17,7 +17,7 @@ from layoutgen.cpu import approximations
 from layoutgen.cpu.machine import Machine, Step
 from layoutgen.cpu.ptx_integer import compute
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Instruction, Pair, UnsupportedInstructionError
+from layoutgen.cpu.ptx_program import Instruction, Pair, UnsupportedInstructionError
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type
 from layoutgen.cpu.rounding import canonical, flush, fma32, fma64_to
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from layoutgen.cpu.machine import Machine, Step
 from layoutgen.cpu.ptx_operands import Slots
-from layoutgen.cpu.ptx_parser import Immediate, Instruction, UnsupportedInstructionError
+from layoutgen.cpu.ptx_program import Immediate, Instruction, UnsupportedInstructionError
 from layoutgen.cpu.ptx_types import BITS, is_signed, storage
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from layoutgen.cpu import access
 from layoutgen.cpu.machine import Machine, Step
 from layoutgen.cpu.ptx_operands import Reader, Slots, constant_reader
-from layoutgen.cpu.ptx_parser import (
+from layoutgen.cpu.ptx_program import (
     Address,
     Instruction,
     Operand,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.cpu.machine import Machine
-from layoutgen.cpu.ptx_parser import (
+from layoutgen.cpu.ptx_program import (
     Address,
     Immediate,
     Instruction,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from layoutgen.cpu.fragments import FragmentError, fragments
 from layoutgen.cpu.machine import ExecutionError, Machine, Step
 from layoutgen.cpu.ptx_operands import Reader, Slots
-from layoutgen.cpu.ptx_parser import (
+from layoutgen.cpu.ptx_program import (
     Immediate,
     Instruction,
     Operand,

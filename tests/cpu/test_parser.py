@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layoutgen.cpu import PtxError, UnsupportedInstructionError, parse_ptx
-from layoutgen.cpu.ptx_parser import Address, Immediate, Pair, Register, Sink, Special, Symbol, Vector
+from layoutgen.cpu.ptx_program import Address, Immediate, Pair, Register, Sink, Special, Symbol, Vector
 from tests.cpu.conftest import slim_ptx
 
 HEAD = ".version 8.8\n.target sm_70\n.visible .entry k(.param .u64 a, .param .f32 b, .param .u64 c)\n{\n"
