@@ -145,6 +145,23 @@ def test_offsets_beyond_32_bits():
 
 
 @pytest.mark.parametrize(("a_order", "b_order"), [("mk", "kn"), ("km", "nk")])
+def test_the_kernel_of_wide_offsets(monkeypatch, a_order, b_order):
+    """Executed on small arrays, since large ones would not fit; its offsets are 64 bits wide in the PTX."""
+    file = emitted(kernel(a_order, b_order, out_dtype="float32"))
+    module = file.load()
+    own = module.launch_arguments
+
+    def wide(*arrays, **named):
+        grid, arguments = own(*arrays, **named)
+        return grid, (*arguments[:-1], True)
+
+    monkeypatch.setattr(module, "launch_arguments", wide)
+    result = run_kernel(file, Launch((2, 33, 40, 50), inputs="integers", strides="padded"))
+    assert result.passed
+    assert result.max_abs_error == 0
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), [("mk", "kn"), ("km", "nk")])
 def test_the_loop_of_the_large_tile(a_order, b_order):
     """Counts of the machine code, not of a model: no spill, and instructions per HMMA as the docs say."""
     file = emitted(lg.matmul(design="fast", a_order=a_order, b_order=b_order))
