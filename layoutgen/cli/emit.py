@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from layoutgen.api import Kernel
 
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
-FEATURES = ("accumulate", "scale", "bias", "epilogue", "rounded", "residual")
+FEATURES = ("accumulate", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """What the fast matmul can do beside the product."""
 ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
 BY_FAMILY = {

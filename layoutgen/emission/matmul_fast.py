@@ -82,6 +82,7 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "block_k": request.block_k,
         "dtype": request.dtype,
         "c_dtype": request.c_dtype,
+        "group_m": request.group_m,
         "tile": request.accumulate == "tile",
         "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),

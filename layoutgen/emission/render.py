@@ -149,7 +149,10 @@ def command(request: Request) -> str:
         words.append("--bias")
     if isinstance(request, FastMatmulRequest):
         asked = [(name, data[name]) for name in FEATURES if name in data]
-        words += [f"--{name}" if value is True else f"--{name} {shlex.quote(str(value))}" for name, value in asked]
+        words += [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
+            for name, value in asked
+        ]
     if request.design != "simple":
         words.insert(2, f"--design {request.design}")
     if isinstance(request, FastAttentionRequest):

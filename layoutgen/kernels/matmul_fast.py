@@ -39,7 +39,7 @@ ACCUMULATE = {
     "unit": "all of K is summed in the tensor core, which truncates",
     "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
 }
-FEATURES = ("accumulate", "scale", "bias", "epilogue", "rounded", "residual")
+FEATURES = ("accumulate", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """Fields that add something to the plain product."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
@@ -105,10 +105,11 @@ class FastMatmulRequest(MatmulRequest):
     """C[z] = A[z] @ B[z], fast. A is [M, K] ("mk") or the m-contiguous [K, M] ("km"); all else as in the simple design.
 
     C = epilogue(alpha A B + beta bias) + residual, all of it in fp32. `accumulate` says who sums over K: see
-    `ACCUMULATE`. `scale` makes alpha and beta arguments of the
-    launch, `bias` adds an array that is broadcast to [Z, M, N], `epilogue` is a name or an expression in x (see
-    `Expression`), `rounded` rounds its argument to C's dtype first, as a product and an activation apart would, and
-    `residual` adds an array of C's shape.
+    `ACCUMULATE`. Blocks run in columns of `group_m` blocks, side by side, so that those that run together share
+    more of A and B in the cache; 1 is for the plain order, all rows of a column first. `scale` makes alpha and beta
+    arguments of the launch, `bias` adds an array that is broadcast to [Z, M, N], `epilogue` is a name or an
+    expression in x (see `Expression`), `rounded` rounds its argument to C's dtype first, as a product and an
+    activation apart would, and `residual` adds an array of C's shape.
 
     >>> FastMatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(1, 2)).arrangement
     'n2,m2'
@@ -116,6 +117,7 @@ class FastMatmulRequest(MatmulRequest):
 
     a_order: str = "mk"
     accumulate: str = "unit"
+    group_m: int = 1
     scale: bool = False
     bias: bool = False
     epilogue: str = "none"
@@ -146,6 +148,8 @@ class FastMatmulRequest(MatmulRequest):
                 )
         if self.accumulate not in ACCUMULATE:
             raise LayoutgenError(f"accumulate {self.accumulate!r}: must be one of {', '.join(ACCUMULATE)}")
+        if self.group_m < 1:
+            raise LayoutgenError(f"group_m = {self.group_m}: must be at least 1, the plain order")
         _ = self.expression  # raises when it is none
         if self.rounded and self.epilogue == "none":
             raise LayoutgenError("rounded: is about what an epilogue is given; name an epilogue, for example silu")

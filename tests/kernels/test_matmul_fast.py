@@ -132,6 +132,14 @@ def drift(file, k):
     return float(((tensors["c"].array - exact) / exact).mean())
 
 
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (33, 100), (100, 33), (130, 97), (65, 65)])
+@pytest.mark.parametrize("group_m", [2, 3])
+def test_blocks_in_groups_cover_c(group_m, m, n):
+    """Every element of C is written: the executor reports those that are not, and blocks that collide."""
+    made = kernel(group_m=group_m, out_dtype="float32")
+    assert check_run(made, Launch((2, m, n, 16), inputs="integers")).max_abs_error == 0
+
+
 def test_offsets_beyond_32_bits():
     """A row stride at which 32 bits would wrap within one tile: the host says so, and the kernel is another one."""
     made = emitted(kernel())
@@ -199,6 +207,7 @@ def test_the_simple_design_stays_the_default():
     [
         ({"design": "faster"}, "design 'faster': must be one of simple, fast"),
         ({"design": "simple", "a_order": "km"}, "matmul, design simple: takes no a_order; fast does"),
+        ({"group_m": 0}, "group_m = 0: must be at least 1"),
         ({"accumulate": "chunk"}, "accumulate 'chunk': must be one of unit, tile"),
         ({"a_order": "kk"}, "a_order 'kk': must be one of mk, km"),
         ({"block_k": 8}, "block_k = 8: .* two whole vectors"),
