@@ -42,6 +42,7 @@ BY_FAMILY = {
 @click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
 @click.option("--accumulate", help="matmul, fast: unit, or tile to add K tiles in fp32.  [default: unit]")
+@click.option("--group-m", type=int, help="matmul, fast: blocks in a column of the launch order.  [default: 1]")
 @click.option("--scale", is_flag=True, default=None, help="matmul, fast: factors alpha and beta at launch.")
 @click.option("--epilogue", help="matmul, fast: relu, silu, gelu, gelu_tanh, or an expression in x.")
 @click.option(
