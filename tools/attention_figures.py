@@ -1,0 +1,71 @@
+"""Print the static figures of the fast attention kernels as a table: `python tools/attention_figures.py`.
+
+Every figure is of machine code for sm_70 or from the throughput model (docs/model.md); nothing is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import layoutgen as lg
+from layoutgen.emission import command
+from layoutgen.sass.inspection import inspect
+from layoutgen.toolchain import compile_kernel, read_kernel
+
+HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
+FEATURES: tuple[dict[str, Any], ...] = (
+    {},
+    {"causal": True},
+    {"causal": True, "alignment": "bottom-right"},
+    {"window": (512, 0)},
+    {"softcap": 30.0},
+    {"sinks": True},
+    {"bias": True},
+    {"out_dtype": "float32"},
+)
+COLUMNS = ("request", "tile", "registers", "spilled", "instructions / HMMA", "B / HMMA", "TFLOP/s", "simple")
+
+
+def row(options: dict[str, Any], folder: Path) -> list[str]:
+    """Return a row of the table: the request, what it compiles to, and the simple design's prediction if it has one."""
+    kernel = lg.attention(design="fast", **options)
+    found = _inspected(kernel, folder)
+    simple = ""
+    if set(options) <= {"head_dim", "bias"}:
+        simple = f"{_inspected(lg.attention(**options), folder).predict().mean:.1f}"
+    words = command(kernel.request).split(" --")
+    shown = [f"--{word}" for word in words[1:] if not word.startswith(("design", "split", "block", "atom"))]
+    compiled = found.compiled
+    return [
+        f"`{' '.join(shown)}`",
+        f"{kernel.request.block_m}x{kernel.request.block_n}",
+        str(compiled.registers),
+        str(compiled.spill_stores + compiled.spill_loads),
+        f"{found.instructions_per_hmma:.2f}",
+        f"{found.load_bytes_per_hmma:.0f}",
+        f"{found.predict().mean:.1f}",
+        simple,
+    ]
+
+
+def _inspected(kernel: lg.Kernel, folder: Path) -> Any:
+    file = read_kernel(kernel.write(folder))
+    return inspect(file, compile_kernel(file, "sm_70"))
+
+
+def main() -> None:
+    requests = [{"head_dim": 96, **features} for features in FEATURES]
+    requests += [{"head_dim": head_dim} for head_dim in HEAD_DIMS if head_dim != 96]
+    print("| " + " | ".join(COLUMNS) + " |")
+    print("|---" * len(COLUMNS) + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for options in requests:
+            print("| " + " | ".join(row(options, Path(folder))) + " |")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
