@@ -30,9 +30,9 @@ def load(tmp_path_factory):
     return load
 
 
-def attention_reference(torch, q, k, v, bias, scale):
-    """float64, from Q as the kernel rounds it."""
-    q = (q.float() * scale).half().double()
+def attention_reference(torch, q, k, v, bias, scale, design):
+    """float64, from Q as the kernel takes it: the simple design scales and rounds it first, the fast one the scores."""
+    q = (q.float() * scale).half().double() if design == "simple" else q.double() * scale
     group = q.shape[1] // k.shape[1]
     k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2)
@@ -60,7 +60,7 @@ def test_attention(torch, load, record, design, head_dim, length, kv_heads, bias
     lse = torch.full(q.shape[:-1], math.nan, device="cuda")
     added = normal(batch, 1, length, length).expand(batch, heads, length, length) if bias else None
     module.attention(q, k, v, out, lse, *([added] if bias else []))
-    want, want_lse = attention_reference(torch, q, k, v, added, head_dim**-0.5)
+    want, want_lse = attention_reference(torch, q, k, v, added, head_dim**-0.5, design)
     error, lse_error = (out.double() - want).abs().max().item(), (lse.double() - want_lse).abs().max().item()
     case = f"attention {design} D={head_dim} T={length} H={heads}/{kv_heads}{' bias' if bias else ''}"
     record(case, f"max error {error:.2e}, LSE {lse_error:.2e}", f"{OUTPUT_BOUND:g}, {LSE_BOUND:g}")
