@@ -18,7 +18,7 @@ from layoutgen.emission.views import (
     mma_view,
     operand_view,
 )
-from layoutgen.kernels.attention_fast import ALIGNMENTS, FastAttentionRequest
+from layoutgen.kernels.attention_fast import ALIGNMENTS, FastAttentionRequest, without_copies
 from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.rows import RowStaging
 from layoutgen.plan.staging import VECTOR_BYTES
@@ -294,8 +294,8 @@ def layouts(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
     found = [
         matrix,
         regrouped("ACCUMULATOR_S", matrix, scores.grouped),
-        layout_view("FRAGMENT_Q", f"{keys} columns of Q at once, [m, k].", request.query_fragment, "mk", deep),
-        layout_view("FRAGMENT_K", f"{keys} columns of K at once, [n, k].", request.key_fragment, "nk", deep),
+        _fragment_view("FRAGMENT_Q", f"{keys} columns of Q at once, [m, k].", request.query_fragment, "mk", deep),
+        _fragment_view("FRAGMENT_K", f"{keys} columns of K at once, [n, k].", request.key_fragment, "nk", deep),
         layout_view(
             "WEIGHTS",
             f"{chain.group} keys of P after the exchange: rows where O's left operand wants them.",
@@ -319,6 +319,14 @@ def layouts(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
             layout_view(f"FRAGMENT_V{part}", f"{chain.k} keys of V at once, [k, d].", chain.fetched, "kd", own),
         ]
     return tuple(found)
+
+
+def _fragment_view(
+    name: str, comment: str, fragment: LinearLayout, letters: str, names: dict[str, list[str]]
+) -> LayoutView:
+    """Return the view of a fragment that is cut into steps, which Triton 3.8 does only without copies in registers."""
+    thin, kept = without_copies(fragment)
+    return layout_view(name, comment, thin, letters, {**names, "register": [names["register"][bit] for bit in kept]})
 
 
 def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutView:

@@ -10,7 +10,7 @@ from pathlib import Path
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.attention_fast import fast_attention_context
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.attention_fast import FastAttentionRequest
+from layoutgen.kernels.attention_fast import FastAttentionRequest, with_copies, without_copies
 from layoutgen.plan.rows import RowStaging
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.chained import cut_into_steps, prove_chain
@@ -36,7 +36,10 @@ def prove_fast_attention(
 
     scores, k = request.scores, request.scores.unit.shape[2]
     matrix = linear("MATRIX_S", scores.accumulator)
-    query, key = linear("FRAGMENT_Q", request.query_fragment), linear("FRAGMENT_K", request.key_fragment)
+    query, key = (
+        with_copies(linear(name, without_copies(fragment)[0]), fragment)
+        for name, fragment in (("FRAGMENT_Q", request.query_fragment), ("FRAGMENT_K", request.key_fragment))
+    )
     fragment_a, fragment_b = first_step(query, scores.fragment_a), first_step(key, scores.fragment_b)
     names = ("MATRIX_S", "FRAGMENT_Q", "FRAGMENT_K")
     verdicts = [

@@ -47,6 +47,29 @@ def deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
     return LinearLayout.from_bases(bases, wider)
 
 
+def without_copies(layout: LinearLayout) -> tuple[LinearLayout, tuple[int, ...]]:
+    """Return a layout without the registers that only repeat others, and which register bits are left.
+
+    >>> thin, kept = without_copies(LinearLayout.from_bases({"register": [[1], [0], [2]]}, (4,)))
+    >>> thin.bases["register"], kept
+    ([[1], [2]], (0, 2))
+    """
+    kept = tuple(bit for bit in range(layout.domain.bits_of("register")) if layout.columns[bit])
+    bases = {dim: list(rows) for dim, rows in layout.bases.items()}
+    bases["register"] = [bases["register"][bit] for bit in kept]
+    return LinearLayout.from_bases(bases, layout.codomain), kept
+
+
+def with_copies(thin: LinearLayout, like: LinearLayout) -> LinearLayout:
+    """Return a layout with registers that repeat others where `like` has them: what without_copies took away."""
+    rows = iter(thin.bases["register"])
+    zero = [0] * len(thin.shape)
+    registers = range(like.domain.bits_of("register"))
+    bases = {dim: list(bases) for dim, bases in thin.bases.items()}
+    bases["register"] = [next(rows) if like.columns[bit] else zero for bit in registers]
+    return LinearLayout.from_bases(bases, thin.codomain)
+
+
 def right_operand_by_columns(atom: Atom) -> Atom:
     """Return the atom that differs from the given one in that a thread holds neighbouring columns of B.
 
