@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Triton warns once about a default of its own; every emitted kernel states its choice.
 export TRITON_DEFAULT_FP_FUSION ?= 1
 
-.PHONY: demo test check sweep bench generated gpu clean
+.PHONY: demo test lint check sweep bench generated gpu clean
 
 demo: $(VENV)/.layoutgen
 	$(BIN)/python tools/demo.py
@@ -13,11 +13,12 @@ demo: $(VENV)/.layoutgen
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
 
-check: $(VENV)/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
+
+check: lint test
 
 sweep: $(VENV)/.test
 	$(BIN)/python -m pytest -m sweep
