@@ -107,8 +107,8 @@ def access(layout: LinearLayout, element_bytes: int) -> Access:
 
     `layout` maps hardware bits to a buffer whose packed coordinate is its element address; for a swizzled buffer,
     compose it with the swizzle first. Registers that hold neighbouring elements move together, up to 16 bytes a lane;
-    registers that replicate others do not move. The minimum is what the distinct words of each phase would take if
-    they were spread over all banks.
+    registers whose basis is zero replicate others and do not move; the other register bases must be independent. The
+    minimum is what the distinct words of each phase would take if they were spread over all banks.
 
     In a phase, lane bits and words of the vector map linearly to words. They touch 2^rank words, in 2^(rank of the
     five bank bits) banks, each equally often: the quotient is the number of wavefronts. Other phases and registers only
