@@ -1,12 +1,16 @@
 """Tests that need a CUDA GPU. Set LAYOUTGEN_RECORD to a file to keep the record of a run."""
 
 import datetime
+import importlib.util
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import layoutgen as lg
 
 ROWS: list[tuple[str, str, str]] = []
 
@@ -18,6 +22,22 @@ def torch():
         pytest.fail("the gpu tests were asked for, but torch sees no CUDA device")
     torch.manual_seed(0)
     return torch
+
+
+@pytest.fixture(scope="session")
+def load(tmp_path_factory):
+    """Write a kernel and import the file, as a user would."""
+    folder = tmp_path_factory.mktemp("kernels")
+
+    def load(kernel: lg.Kernel):
+        path = kernel.write(folder)
+        specification = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[path.stem] = module
+        specification.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture
@@ -35,8 +55,6 @@ def keep_record() -> Iterator[None]:
     import torch
     import triton
 
-    import layoutgen
-
     card = torch.cuda.get_device_name()
     major, minor = torch.cuda.get_device_capability()
     emulated = (
@@ -45,7 +63,7 @@ def keep_record() -> Iterator[None]:
     lines = [
         f"# Emitted kernels on {card}",
         "",
-        f"sm_{major}{minor}{emulated}; {datetime.date.today()}; layoutgen {layoutgen.__version__}, "
+        f"sm_{major}{minor}{emulated}; {datetime.date.today()}; layoutgen {lg.__version__}, "
         f"Triton {triton.__version__}, torch {torch.__version__}, Python {platform.python_version()}.",
         "Written by `LAYOUTGEN_RECORD=FILE make gpu`. References are float64.",
         "",

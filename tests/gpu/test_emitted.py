@@ -1,8 +1,6 @@
 """The emitted kernels on the GPU that is here, against float64."""
 
-import importlib.util
 import math
-import sys
 
 import pytest
 
@@ -12,22 +10,6 @@ pytestmark = pytest.mark.gpu
 
 OUTPUT_BOUND = 1e-3
 LSE_BOUND = 1e-5
-
-
-@pytest.fixture(scope="session")
-def load(tmp_path_factory):
-    """Write a kernel and import the file, as a user would."""
-    folder = tmp_path_factory.mktemp("kernels")
-
-    def load(kernel: lg.Kernel):
-        path = kernel.write(folder)
-        specification = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(specification)
-        sys.modules[path.stem] = module
-        specification.loader.exec_module(module)
-        return module
-
-    return load
 
 
 def attention_reference(torch, q, k, v, bias, scale, design):

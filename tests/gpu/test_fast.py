@@ -1,0 +1,152 @@
+"""What only the fast designs can be asked for, on the GPU that is here, against float64."""
+
+import math
+
+import pytest
+
+import layoutgen as lg
+
+pytestmark = pytest.mark.gpu
+
+OUTPUT_BOUND = 1e-3
+LSE_BOUND = 1e-5
+BOTTOM_RIGHT = {"alignment": "bottom-right"}
+HEAD_DIMS = (16, 32, 40, 72, 88, 112, 160, 192, 256)
+
+
+def attention_reference(torch, request, tensors, scale):
+    """The order of the features is: scale, softcap, bias, causality and window, sinks in the denominator alone."""
+    q, k, v = (tensors[name].double() for name in "qkv")
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = (q @ k.transpose(-1, -2)) * scale
+    if request.softcap is not None:
+        scores = request.softcap * torch.tanh(scores / request.softcap)
+    if "bias" in tensors:
+        scores = scores + tensors["bias"].double()
+    t_q, t_k = scores.shape[-2:]
+    own = torch.arange(t_q, device=q.device)[:, None]
+    if request.alignment == "bottom-right":
+        own = own + (t_k - t_q)
+    key = torch.arange(t_k, device=q.device)[None, :]
+    left, right = request.window or (-1, -1)
+    hidden = torch.zeros((t_q, t_k), dtype=torch.bool, device=q.device)
+    if request.causal or right >= 0:
+        hidden |= key > own + (0 if request.causal else right)
+    if left >= 0:
+        hidden |= key < own - left
+    scores = scores.masked_fill(hidden, -math.inf)
+    logits = scores
+    if "sinks" in tensors:
+        sinks = tensors["sinks"].double()[None, :, None, None].expand(*scores.shape[:-1], 1)
+        logits = torch.cat([scores, sinks], -1)
+    lse = torch.logsumexp(logits, -1)
+    weights = torch.exp(scores - torch.where(lse.isinf(), 0.0, lse)[..., None])
+    return weights @ v, lse
+
+
+@pytest.fixture
+def attend(torch, load, record):
+    """Run a kernel on normal values, hold it against float64 and note its errors."""
+
+    def attend(t_q, t_k, heads=(4, 2), **options):
+        kernel = lg.attention(design="fast", **options)
+        request, batch = kernel.request, 2
+
+        def normal(*shape):
+            return torch.randn(shape, device="cuda", dtype=torch.float16)
+
+        tensors = {
+            "q": normal(batch, t_q, heads[0], request.head_dim).transpose(1, 2),
+            "k": normal(batch, heads[1], t_k, request.head_dim),
+            "v": normal(batch, heads[1], t_k, request.head_dim),
+        }
+        if request.bias:
+            tensors["bias"] = normal(1, heads[0], t_q, t_k).expand(batch, heads[0], t_q, t_k)
+        if request.sinks:
+            tensors["sinks"] = torch.randn(heads[0], device="cuda")
+        out = torch.full((batch, heads[0], t_q, request.head_dim), math.nan, device="cuda")
+        out = out.to(getattr(torch, request.o_dtype))
+        lse = torch.full(out.shape[:-1], math.nan, device="cuda")
+        load(kernel).attention(**tensors, out=out, lse=lse)
+        want, want_lse = attention_reference(torch, request, tensors, request.head_dim**-0.5)
+        assert ((want_lse == -math.inf) == (lse == -math.inf)).all()
+        assert not out.isnan().any()
+        seen = want_lse > -math.inf
+        error = (out.double() - want).abs().max().item()
+        lse_error = (lse.double() - want_lse)[seen].abs().max().item()
+        asked = " ".join(f"{name}={value}" for name, value in options.items() if name != "head_dim")
+        record(
+            f"attention fast D={request.head_dim} {t_q}x{t_k} H={heads[0]}/{heads[1]} {asked}".rstrip(),
+            f"max error {error:.2e}, LSE {lse_error:.2e}",
+            f"{OUTPUT_BOUND:g}, {LSE_BOUND:g}",
+        )
+        assert error < OUTPUT_BOUND
+        assert lse_error < LSE_BOUND
+
+    return attend
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_head_dim(attend, head_dim):
+    attend(333, 517, head_dim=head_dim, causal=True, **BOTTOM_RIGHT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"causal": True},
+        {"causal": True, **BOTTOM_RIGHT},
+        {"window": (100, 30)},
+        {"window": (64, -1), **BOTTOM_RIGHT},
+        {"softcap": 3.0},
+        {"sinks": True},
+        {"out_dtype": "float32"},
+        {"causal": True, "bias": True, "softcap": 5.0, "sinks": True, "out_dtype": "float32"},
+    ],
+    ids=lambda options: "-".join(options),
+)
+@pytest.mark.parametrize(("t_q", "t_k"), [(777, 777), (130, 1000), (1000, 130), (1, 300), (300, 1)])
+def test_every_feature(attend, t_q, t_k, options):
+    attend(t_q, t_k, head_dim=96, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale": True, "bias": True, "epilogue": "silu"},
+        {"epilogue": "gelu", "rounded": True, "bias": True},
+        {"residual": True, "epilogue": "relu"},
+        {"accumulate": "tile"},
+        {"group_m": 4},
+        {"a_order": "km", "b_order": "nk"},
+        {"a_order": "km", "b_order": "kn"},
+    ],
+    ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
+)
+def test_matmul(torch, load, record, options):
+    """Small integers, so that only the epilogue and the output round."""
+    batch, m, n, k = 2, 333, 257, 515
+    request = lg.matmul(design="fast", out_dtype="float32", **options).request
+    module = load(lg.matmul(design="fast", out_dtype="float32", **options))
+    a, b = (torch.randint(-4, 5, shape, device="cuda").half() for shape in ((batch, m, k), (batch, k, n)))
+    tensors = {
+        "a": a if request.a_order == "mk" else a.transpose(1, 2).contiguous(),
+        "b": b if request.b_order == "kn" else b.transpose(1, 2).contiguous(),
+        "c": torch.full((batch, m, n), math.nan, device="cuda"),
+    }
+    x = a.double() @ b.double()
+    scalars = {"alpha": 0.01, "beta": 0.5} if request.scale and request.bias else {}
+    x = x * scalars.get("alpha", 1.0)
+    if request.bias:
+        tensors["bias"] = torch.randn((1, 1, n), device="cuda", dtype=torch.float16)
+        x = x + scalars.get("beta", 1.0) * tensors["bias"].double()
+    functions = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu, "relu": torch.relu}
+    x = functions.get(request.epilogue, lambda x: x)(x)
+    if request.residual:
+        tensors["residual"] = torch.randn((batch, m, n), device="cuda")
+        x = x + tensors["residual"].double()
+    module.matmul(**tensors, **scalars)
+    error = ((tensors["c"].double() - x).abs().max() / x.abs().max()).item()
+    asked = " ".join(f"{name}={value}" for name, value in options.items())
+    record(f"matmul fast {asked}, {batch}x{m}x{n}x{k}, integers", f"max error / max {error:.2e}", "1e-06")
+    assert error <= 1e-6
