@@ -1,0 +1,296 @@
+"""Literals of the fast design of attention: its layouts, tiles and operands, and how P is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from layoutgen.algebra import LinearLayout, Space
+from layoutgen.emission.views import LayoutView, OperandView, layout_view, operand_view
+from layoutgen.kernels.attention_fast import FastAttentionRequest, without_copies
+from layoutgen.plan.rows import RowStaging
+from layoutgen.plan.staging import VECTOR_BYTES
+from layoutgen.tiling import Relabelling
+from layoutgen.tiling.relabelling import relabel
+from layoutgen.tiling.tile import hardware_order
+
+
+@dataclass(frozen=True)
+class TileView:
+    """A tile on its way through shared memory: who loads what, and the bases of its buffer by offset."""
+
+    loaded: LayoutView
+    buffer: str
+    offsets: str
+    shape: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A function that relabels a fragment; `before` is applied first, `accumulator` is the layout it ends in."""
+
+    view: OperandView
+    what: str
+    before: str
+    accumulator: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the head dim, columns start to stop."""
+
+    suffix: str
+    start: int
+    stop: int
+    vectors: int
+    query: TileView
+    key: TileView
+    value: TileView
+    turn_bit: int
+    output_shape: str
+    store_mask: str
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def offset(self) -> str:
+        """What is added to a column index within the part."""
+        return f"{self.start} + " if self.start else ""
+
+    @property
+    def matrix(self) -> str:
+        return f"MATRIX_O{self.size}"
+
+    @property
+    def accumulator(self) -> str:
+        return f"ACCUMULATOR_O{self.size}"
+
+    @property
+    def fragment(self) -> str:
+        return f"FRAGMENT_V{self.size}"
+
+    @property
+    def operand_p(self) -> str:
+        return f"operand_p{self.size}"
+
+    @property
+    def operand_v(self) -> str:
+        return f"operand_v{self.size}"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut of P into two halves of its keys."""
+
+    low: str
+    high: str
+    source: str
+    columns: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One group of keys: its weights, and V's first row in the buffer."""
+
+    weights: str
+    row: int
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How the weights are put before the sum over a thread's own keys, and the shape of the sums."""
+
+    split: str
+    order: str
+    shape: str
+    sums_shape: str
+
+
+def bit_names(request: FastAttentionRequest) -> dict[str, list[str]]:
+    """Return the names of the bits of S's hardware dims."""
+    scores = request.scores
+    return hardware_order(scores.unit, scores.block_m, scores.block_n, scores.warps)
+
+
+def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
+    """Return the layouts of S, P, O and of the fragments of Q, K and V, with a comment per bit."""
+    scores, names = request.scores, bit_names(request)
+    steps = [f"step{bit}" for bit in range(request.steps_fetched.bit_length() - 1)]
+    deep = {**names, "register": [*names["register"], *steps]}
+    keys = request.steps_fetched * scores.unit.shape[2]
+    chain = next(iter(request.chains.values()))
+    matrix = layout_view("MATRIX_S", "S = Q K^T as a matrix: who holds which score.", scores.accumulator, "mn", names)
+    found = [
+        matrix,
+        regrouped("ACCUMULATOR_S", matrix, scores.grouped),
+        _fragment_view("FRAGMENT_Q", f"{keys} columns of Q at once, [m, k].", request.query_fragment, "mk", deep),
+        _fragment_view("FRAGMENT_K", f"{keys} columns of K at once, [n, k].", request.key_fragment, "nk", deep),
+        layout_view(
+            "WEIGHTS",
+            f"{chain.group} keys of P after the exchange: rows where O's left operand wants them.",
+            chain.group_weights,
+            "mn",
+            {**names, "register": [name for name in names["register"] if name not in chain.group_bits]},
+        ),
+        layout_view("SUMS", "The sums of a thread's own weights: rows, and lanes of a row.", *_sums_layout(request)),
+    ]
+    if request.bias:
+        by_keys = layout_view(
+            "BY_KEYS", "S as its keys lie in memory: runs of them in a thread.", request.by_keys, "mn", names
+        )
+        found.append(by_keys)
+    for part, chain in request.chains.items():
+        own = hardware_order(chain.second.unit, chain.second.block_m, part, chain.second.warps)
+        view = layout_view(f"MATRIX_O{part}", f"{part} columns of O as a matrix.", chain.second.accumulator, "md", own)
+        found += [
+            view,
+            regrouped(f"ACCUMULATOR_O{part}", view, chain.grouped),
+            layout_view(f"FRAGMENT_V{part}", f"{chain.k} keys of V at once, [k, d].", chain.fetched, "kd", own),
+        ]
+    return tuple(found)
+
+
+def _fragment_view(
+    name: str, comment: str, fragment: LinearLayout, letters: str, names: dict[str, list[str]]
+) -> LayoutView:
+    """Return the view of a fragment that is cut into steps, which Triton 3.8 does only without copies in registers."""
+    thin, kept = without_copies(fragment)
+    return layout_view(name, comment, thin, letters, {**names, "register": [names["register"][bit] for bit in kept]})
+
+
+def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutView:
+    """Return the view of an accumulator in its grouped shape; a bit's comment is that of the matrix."""
+    fields = []
+    for (field, rows), bases in zip(matrix.fields, grouped.bases.values(), strict=True):
+        fields.append((field, tuple((str(b), comment) for b, (_, comment) in zip(bases, rows, strict=True))))
+    comment = f"{matrix.name}, cut into dims along which each operand is a broadcast."
+    return LayoutView(name, comment, tuple(fields), str(list(grouped.shape)))
+
+
+def part_views(request: FastAttentionRequest) -> Iterator[Part]:
+    """Yield the parts of the head dim."""
+    start = 0
+    vector = VECTOR_BYTES // request.element_bytes
+    for index, size in enumerate(request.parts):
+        suffix = f"{index}" if len(request.parts) > 1 else ""
+        chain = request.chains[size]
+        stop = start + size
+        fragments = {"query": request.query_fragment, "key": request.key_fragment, "value": chain.fetched}
+        tiles = {
+            kind: _tile(
+                f"{kind[0].upper()}{suffix}", f"{kind[0].upper()}, columns {start} to {stop - 1}", rows, fragment
+            )
+            for kind, fragment in fragments.items()
+            for rows in [request.rows[f"{kind}{index}"]]
+        }
+        yield Part(
+            suffix=suffix,
+            start=start,
+            stop=stop,
+            vectors=size // vector,
+            query=tiles["query"],
+            key=tiles["key"],
+            value=tiles["value"],
+            turn_bit=chain.flip[0],
+            output_shape=str(list(chain.shape)),
+            store_mask="r < queries" if stop <= request.head_dim else f"(r < queries) & (d < {request.head_dim})",
+        )
+        start = stop
+
+
+def _tile(name: str, what: str, rows: RowStaging, fragment: LinearLayout) -> TileView:
+    bits = {dim: [f"{dim}{bit}" for bit in range(len(bases))] for dim, bases in rows.loaded.bases.items()}
+    stored, fetched = rows.stored_access, rows.fetched_access(fragment)
+    return TileView(
+        loaded=layout_view(f"TILE_{name}", what, rows.loaded, "rc", bits),
+        buffer=f"BUFFER_{name}",
+        offsets=str([list(rows.buffer.codomain.unpack(column)) for column in rows.buffer.columns]),
+        shape=str(list(rows.shape)),
+        comment=(
+            f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in {stored.wavefronts} "
+            f"wavefronts ({stored.minimum} at least), a step fetches {fetched.instructions} x "
+            f"{8 * fetched.width_bytes} in {fetched.wavefronts} ({fetched.minimum})."
+        ),
+    )
+
+
+def operand_views(request: FastAttentionRequest) -> Iterator[Operand]:
+    """Yield the functions that relabel fragments of Q, K, P and V."""
+    scores = request.scores
+    yield Operand(operand_view("operand_q", "FRAGMENT_Q", scores.relabel_a), "A k-step of Q", "", "ACCUMULATOR_S")
+    yield Operand(operand_view("operand_k", "FRAGMENT_K", scores.relabel_b), "A k-step of K", "", "ACCUMULATOR_S")
+    for part, chain in request.chains.items():
+        view = operand_view(f"operand_p{part}", "WEIGHTS", chain.relabel_a)
+        yield Operand(view, f"The weights of a step, told apart by {chain.gathered[0]},", "", f"ACCUMULATOR_O{part}")
+        view = operand_view(f"operand_v{part}", f"FRAGMENT_V{part}", chain.relabel_b)
+        yield Operand(view, f"{chain.k} keys of V", ".permute([1, 0])", f"ACCUMULATOR_O{part}")
+
+
+def cut_weights(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
+    """Return the cuts that take P apart into groups of keys, and the groups."""
+    cuts: list[Cut] = []
+    names = ["weights"]
+    columns = keys
+    while columns > group:
+        half = columns // 2
+        pieces = [f"weights_{start}_{start + half}" for start in range(0, keys, half)]
+        lows, highs = pieces[::2], pieces[1::2]
+        cuts += [Cut(low, high, name, columns) for low, high, name in zip(lows, highs, names, strict=True)]
+        names, columns = pieces, half
+    return cuts, [Piece(name, number * group) for number, name in enumerate(names)]
+
+
+def exchanged_bits(source: LinearLayout, target: LinearLayout, names: dict[str, list[str]]) -> tuple[str, str]:
+    """Return the lane bit and the register bit that trade places between two layouts."""
+    bits = [name for dim in ("register", "lane", "warp") for name in names[dim]]
+    moved = [bit for bit, (a, b) in enumerate(zip(source.columns, target.columns, strict=True)) if a != b]
+    register, lane = moved
+    return bits[lane], bits[register]
+
+
+def _sums_bits(request: FastAttentionRequest) -> tuple[list[int], list[int]]:
+    """Return the key bits that lie in registers and those that lie in lanes, low first."""
+    accumulator = request.scores.accumulator
+    keys = accumulator.codomain.bits_of("dim1")
+    registers = accumulator.domain.bits_of("register")
+    own = {c.bit_length() - 1 for c in accumulator.columns[:registers] if 0 < c < 1 << keys}
+    return sorted(own), [bit for bit in range(keys) if bit not in own]
+
+
+def sums_view(request: FastAttentionRequest) -> Sums:
+    """Return how a thread sums its own weights."""
+    own, lanes = _sums_bits(request)
+    codomain = request.scores.accumulator.codomain
+    rows = range(codomain.bits_of("dim1"), codomain.bits)
+    target = Space.of_shape((request.block_m, 1 << len(lanes), 1 << len(own)))
+    how: Relabelling = relabel((*own, *lanes, *rows), codomain, target)
+    return Sums(
+        str(list(how.split)), str(list(how.order)), str(list(how.shape)), str([request.block_m, 1 << len(lanes)])
+    )
+
+
+def _sums_layout(request: FastAttentionRequest) -> tuple[LinearLayout, str, dict[str, list[str]]]:
+    """Return the layout of the sums, its coordinates and the names of its bits: registers that held keys are gone."""
+    _, lanes = _sums_bits(request)
+    accumulator, names = request.scores.accumulator, bit_names(request)
+    keys = accumulator.codomain.bits_of("dim1")
+    kept = [bit for bit, c in enumerate(accumulator.columns) if not 0 < c < 1 << keys or c.bit_length() - 1 in lanes]
+    codomain = Space.of_shape((request.block_m, 1 << len(lanes)))
+    columns = []
+    for bit in kept:
+        row, key = accumulator.codomain.unpack(accumulator.columns[bit])
+        columns.append(codomain.pack((row, 1 << lanes.index(key.bit_length() - 1) if key else 0)))
+    gone = accumulator.domain.bits - len(kept)
+    registers = accumulator.domain.bits_of("register")
+    domain = replace(
+        accumulator.domain,
+        dims=tuple((dim, bits - gone if dim == "register" else bits) for dim, bits in accumulator.domain.dims),
+    )
+    named = {
+        **names,
+        "register": [name for bit, name in enumerate(names["register"]) if bit in kept and bit < registers],
+    }
+    return LinearLayout(domain, codomain, tuple(columns)), "ml", named
