@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from layoutgen.api import Kernel
 
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
-FEATURES = ("accumulate", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
+FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """What the fast matmul can do beside the product."""
 ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
 BY_FAMILY = {
@@ -42,6 +42,8 @@ BY_FAMILY = {
 @click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
 @click.option("--accumulate", help="matmul, fast: unit, or tile to add K tiles in fp32.  [default: unit]")
+@click.option("--operand-dtype", help="matmul, fast: float16, or float32 as two parts.  [default: the instruction's]")
+@click.option("--split-k", type=int, help="matmul, fast: blocks that share the sum of an element.  [default: 1]")
 @click.option("--group-m", type=int, help="matmul, fast: blocks in a column of the launch order.  [default: 1]")
 @click.option("--scale", is_flag=True, default=None, help="matmul, fast: factors alpha and beta at launch.")
 @click.option("--epilogue", help="matmul, fast: relu, silu, gelu, gelu_tanh, or an expression in x.")

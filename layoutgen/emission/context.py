@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutgen.emission.attention_fast import fast_attention_context, fast_attention_signature
-from layoutgen.emission.matmul_fast import fast_matmul_context, fast_matmul_signature
+from layoutgen.emission.matmul_around import fast_matmul_signature
+from layoutgen.emission.matmul_fast import fast_matmul_context
 from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, legend, mma_view, staging_view, tiling_view
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE

@@ -58,7 +58,8 @@ def file_name(request: Request) -> str:
 def _features(request: FastMatmulRequest) -> list[str]:
     """Return what a fast matmul does beside the product; an expression counts by its digest."""
     data = request.as_dict()
-    found = ["tile"] * ("accumulate" in data) + [f"group_{request.group_m}"] * ("group_m" in data)
+    found = [f"from_{request.operand_dtype}"] * ("operand_dtype" in data) + ["tile"] * ("accumulate" in data)
+    found += [f"split_{request.split_k}"] * ("split_k" in data) + [f"group_{request.group_m}"] * ("group_m" in data)
     found += [name for name in FEATURES if data.get(name) is True]
     if request.epilogue in EPILOGUES:
         return found + [request.epilogue] * ("epilogue" in data)

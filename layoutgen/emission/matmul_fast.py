@@ -8,11 +8,10 @@ from itertools import product
 from typing import Any
 
 from layoutgen.algebra import LinearLayout
-from layoutgen.emission.views import TRITON_TYPE, LayoutView, MmaView, layout_view, legend
-from layoutgen.kernels.expression import EPILOGUES
+from layoutgen.emission.matmul_around import around
+from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest, Operand
-from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.tiling.tile import hardware_order
 from layoutgen.tiling.words import WORD_BYTES, Words
 
@@ -89,83 +88,14 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
         "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
         "last_odd": list(tile_lines(request, 1, 0, "", prefetch=False)),
-        "kernel_parameters": [
-            f"{name}: gl.constexpr" if kind == "constexpr" else name
-            for name, kind in fast_matmul_signature(request).items()
-        ],
-        "dtypes": _dtypes(request),
-        "scale": request.scale,
-        "bias": request.bias,
-        "rounded": request.rounded,
-        "residual": request.residual,
-        "epilogue": "" if request.epilogue == "none" else request.expression.gluon,
-        "formula": _formula(request),
-        "added": _stored(request)[1:],
-        "stored": _stored(request),
-        "store_parameters": _store_parameters(request),
-        "store_arguments": ", ".join(_store_parameters(request)),
-        "added_shapes": " bias and residual are broadcast to [Z, M, N]." if request.bias or request.residual else "",
-        "host_arrays": ", ".join(["a, b, c", *["bias"] * request.bias, *["residual"] * request.residual]),
-        "host_defaults": "".join(f", {name}=1.0" for name in request_scalars(request)),
-        "host_scalars": "".join(f", {name}" for name in request_scalars(request)),
         "whole": " and ".join(
             f"{way.size} % {way.block} == 0"
             for way in (_operand_view(request, name, names["register"]) for name in "ab")
             if not way.along_k
         )
         or "True",
+        **around(request),
     }
-
-
-def _dtypes(request: FastMatmulRequest) -> list[tuple[str, str]]:
-    own, result = f'("{request.dtype}",)', f'("{request.c_dtype}",)'
-    found = [("a", own), ("b", own), ("c", result)]
-    found += [("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")')] * request.bias
-    return found + [("residual", result)] * request.residual
-
-
-def _stored(request: FastMatmulRequest) -> list[tuple[str, str]]:
-    """Return C and the arrays that are added to it, with the letter of their strides."""
-    return [("c", "c"), *[("bias", "s")] * request.bias, *[("residual", "r")] * request.residual]
-
-
-def _store_parameters(request: FastMatmulRequest) -> list[str]:
-    """Return what storing a part of C needs beside the part and its place."""
-    arrays = [word for name, letter in _stored(request) for word in (name, f"stride_{letter}m", f"stride_{letter}n")]
-    return ["m", "n", *request_scalars(request), *arrays]
-
-
-def _formula(request: FastMatmulRequest) -> str:
-    """Return what C is, for the docstrings."""
-    alpha, beta = ("alpha ", "beta ") if request.scale else ("", "")
-    text = f"{alpha}A B" + f" + {beta}bias" * request.bias
-    if request.epilogue != "none":
-        name = request.epilogue if request.epilogue in EPILOGUES else "epilogue"
-        text = f"{name}({f'{request.c_dtype}(' * request.rounded}{text}{')' * request.rounded})"
-    return text + " + residual" * request.residual
-
-
-def fast_matmul_signature(request: FastMatmulRequest) -> dict[str, str]:
-    """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
-    half = f"*{TRITON_TYPE[request.dtype]}"
-    result = {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
-    dims = {"a": "zmk", "b": "zkn", "c": "zmn"}
-    if request.bias:
-        result["bias"] = half
-        dims["s"] = "zmn"
-    if request.residual:
-        result["residual"] = result["c"]
-        dims["r"] = "zmn"
-    for array, letters in dims.items():
-        result |= {f"stride_{array}{letter}": "i32" for letter in letters}
-    result |= dict.fromkeys(("m", "n", "k"), "i32")
-    result |= dict.fromkeys(request_scalars(request), "fp32")
-    return result | dict.fromkeys(("whole", "wide"), "constexpr")
-
-
-def request_scalars(request: FastMatmulRequest) -> list[str]:
-    """Return the factors that a launch chooses."""
-    return ["alpha", *(["beta"] if request.bias else [])] if request.scale else []
 
 
 def _grouped(matrix: LayoutView, words: Words) -> LayoutView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pprint
+import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
@@ -63,10 +64,12 @@ def environment() -> Any:
 
 @cache
 def template_hash(name: str) -> str:
-    """Return 12 hexadecimal digits that change with the template or the macros it shares."""
+    """Return 12 hexadecimal digits that change with the template or the macros it imports."""
     digest = hashlib.sha256()
-    for file in (name, "macros.jinja"):
-        digest.update((template_directory() / file).read_bytes())
+    text = (template_directory() / name).read_bytes()
+    digest.update(text)
+    for file in re.findall(rb'{% import "([^"]+)"', text):
+        digest.update((template_directory() / file.decode()).read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -121,7 +124,7 @@ def _describe(request: Request) -> tuple[str, str]:
     return (
         f"Matrix product: A {left} by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}.",
         f"Tensor-core products of {shape} ({request.atom}), {request.warps[0]}x{request.warps[1]} warps; operands "
-        f"{request.dtype},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.",
+        f"{request.given_dtype},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.",
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from layoutgen.cpu import Tensor
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import Array, AttentionRequest, MatmulRequest, Request
+from layoutgen.kernels.matmul_workspace import WORKSPACE
 
 KINDS = {
     "normal": "standard normal values",
@@ -31,6 +32,8 @@ PADDING = 8
 MAX_BYTES = 2**30
 """Bytes of arrays in a run; the executor keeps several times as much."""
 OUTPUTS = ("out", "lse", "c")
+WRITTEN = (*OUTPUTS, *WORKSPACE)
+"""Arguments that come without values: outputs, and what one kernel of a call leaves for the next."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,9 @@ def place(request: Request, launch: Launch, rng: np.random.Generator | None) -> 
     for name, plain in request.arrays(launch.shape).items():
         memory = _memory_order(request, name, order, len(plain.shape))
         expanded = _expanded(request, name, launch, plain.shape)
-        values = None if rng is None or name in OUTPUTS else _values(rng, launch.inputs, plain, expanded)
-        padding = PADDING if launch.strides == "padded" or launch.inputs == "nan" else 0
+        values = None if rng is None or name in WRITTEN else _values(rng, launch.inputs, plain, expanded)
+        gaps = name not in WORKSPACE  # which has none
+        padding = PADDING if gaps and (launch.strides == "padded" or launch.inputs == "nan") else 0
         misalign = -(-launch.misalign // np.dtype(plain.dtype).itemsize) * np.dtype(plain.dtype).itemsize
         strides = _strides(plain.shape, memory, padding, expanded)
         placed[name] = Placed(values, Array(plain.shape, strides, plain.dtype, misalign))
@@ -107,12 +111,12 @@ def place(request: Request, launch: Launch, rng: np.random.Generator | None) -> 
 def _memory_order(request: Request, name: str, order: str, rank: int) -> tuple[int, ...]:
     """Return the dims from the slowest to the fastest in memory."""
     if isinstance(request, MatmulRequest):
-        return (0, 2, 1) if name in TRANSPOSED[order] else (0, 1, 2)
+        return (0, 2, 1) if name in TRANSPOSED[order] else tuple(range(rank))
     return HEAD_ORDERS[order] if name in ("q", "k", "v", "out") else tuple(range(rank))
 
 
 def _expanded(request: Request, name: str, launch: Launch, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if launch.strides != "expanded" or name in OUTPUTS:
+    if launch.strides != "expanded" or name in WRITTEN:
         return ()
     if isinstance(request, AttentionRequest):
         return {"q": (), "k": (0, 1), "v": (0, 1)}.get(name, tuple(range(len(shape) - 2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,15 +67,19 @@ class Execution:
 
 @dataclass(frozen=True)
 class MachineRun:
-    """What executing the machine code found. `differences`: against the PTX's bits, or between the two fills."""
+    """What executing the machine code found. `differences`: against the PTX's bits, or between the two fills.
+
+    There is a report for each of the `kernels` of a call, with the first fill and then with the second.
+    """
 
     reports: tuple[LaunchReport, ...]
     differences: tuple[Difference, ...]
+    kernels: int = 1
 
     @property
     def report(self) -> LaunchReport:
-        """The report of the execution with the first fill."""
-        return self.reports[0]
+        """The report, with the first fill, of the kernel that did the most mma: the one that a request is about."""
+        return max(self.reports[: self.kernels], key=lambda report: report.total.mma)
 
     @property
     def passed(self) -> bool:
@@ -107,36 +111,40 @@ def _shown(array: NDArray[Any], index: tuple[int, ...]) -> str:
 
 
 def run_code(
-    build: Build,
+    builds: Build | Sequence[Build],
     ptx: Execution,
     tensors: Callable[[], Mapping[str, Tensor]],
     mma: str = "v100",
     progress: Callable[[int, int], None] | None = None,
     sass: str | None = None,
 ) -> MachineRun:
-    """Execute a build's machine code and hold it to the outputs of its PTX.
+    """Execute the machine code of what one call launches, in order, and hold it to the outputs of the PTX.
 
     `tensors` makes the launch's arguments anew, by name, with the values that the PTX was given. `sass` is the
-    build's disassembly, if there is one already.
+    disassembly of a single build, if there is one already.
     """
-    types = [parameter.type for parameter in entry_parameters(build.ptx, build.kernel)]
-    code = read_code(build.cubin, build.kernel, build.arch, types, sass)
+    every = (builds,) if isinstance(builds, Build) else tuple(builds)
+    codes = []
+    for build in every:
+        types = [parameter.type for parameter in entry_parameters(build.ptx, build.kernel)]
+        codes.append(read_code(build.cubin, build.kernel, build.arch, types, sass))
     reports, done = [], []
     for fill in FILLS:
         fresh = tensors()
-        reports.append(
-            launch_code(
-                code,
-                build.grid,
-                build.num_warps,
-                [fresh.get(name, value) for name, value in build.arguments],
-                mma=mma,
-                shared_bytes=build.shared_bytes,
-                fill=fill,
-                progress=progress,
+        for build, code in zip(every, codes, strict=True):
+            reports.append(
+                launch_code(
+                    code,
+                    build.grid,
+                    build.num_warps,
+                    [fresh.get(name, value) for name, value in build.arguments],
+                    mma=mma,
+                    shared_bytes=build.shared_bytes,
+                    fill=fill,
+                    progress=progress,
+                )
             )
-        )
         outputs = {name: fresh[name] for name in ptx.outputs}
-        done.append(Execution.of_code(code, outputs, f"machine code with undefined registers filled {fill}"))
-    plain = Execution(f"machine code for {build.arch}", done[0].outputs, done[0].texts)
-    return MachineRun(tuple(reports), (*compare(ptx, plain), *compare(done[0], done[1])))
+        done.append(Execution.of_code(codes[-1], outputs, f"machine code with undefined registers filled {fill}"))
+    plain = Execution(f"machine code for {every[0].arch}", done[0].outputs, done[0].texts)
+    return MachineRun(tuple(reports), (*compare(ptx, plain), *compare(done[0], done[1])), len(every))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from layoutgen.execution.epilogue import finished
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
+from layoutgen.kernels.matmul_workspace import PRODUCTS
 
 Values = NDArray[Any]
 
@@ -53,16 +54,57 @@ def matmul_reference(request: MatmulRequest, values: Mapping[str, Values]) -> Re
     if request.b_order == "nk":
         b64 = b64.swapaxes(-1, -2)
     value = a64 @ b64
-    unit_k = request.tiling.unit.shape[2]
-    steps = -(-a64.shape[-1] // unit_k)
     magnitude = np.abs(a64) @ np.abs(b64)
-    whole = all(not np.any(np.asarray(x, np.float64) % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 2.0**24
-    bound = np.zeros_like(value) if whole else steps * step_loss(unit_k) * magnitude
+    bound = summed(request, a64.shape[-1], magnitude)
+    if whole(request, a64, b64, magnitude):
+        bound = np.zeros_like(value)
+    elif isinstance(request, FastMatmulRequest) and request.operand_dtype:
+        bound = bound + parted(a64, b64, magnitude)
     if isinstance(request, FastMatmulRequest):
         value, bound = finished(request, value, bound, values)
     if request.c_dtype != "float32":
         bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     return Reference(value, bound)
+
+
+def whole(request: MatmulRequest, a: Values, b: Values, magnitude: Values) -> bool:
+    """Whether every order of summation is exact: integers whose sums fp32 holds, and whose lower parts are zero."""
+    with np.errstate(invalid="ignore"):
+        integers = not any(np.any(x % 1) for x in (a, b)) and magnitude.max(initial=0.0) < 1 / U32
+    parts = isinstance(request, FastMatmulRequest) and request.operand_dtype is not None
+    return integers and not (parts and max(np.abs(x).max(initial=0.0) for x in (a, b)) > 1 / U16)
+
+
+def summed(request: MatmulRequest, k: int, magnitude: Values) -> Values:
+    """Return what summing over K may lose: in the tensor core, and where sums are added to one another in fp32.
+
+    fp32 operands make three products of parts, whose magnitudes together exceed that of the product by 2^-9 at most.
+    """
+    unit_k = request.tiling.unit.shape[2]
+    tiles = -(-k // request.block_k)
+    share = 0.0
+    if isinstance(request, FastMatmulRequest):
+        if request.operand_dtype:
+            tiles, magnitude = PRODUCTS * tiles, magnitude * (1 + 2.0**-9)
+            k = tiles * request.block_k
+        share = (request.split_k - 1) * U32
+        if request.accumulate == "tile":
+            k = min(k, request.block_k)
+            share += tiles * U32
+    loss: Values = (-(-k // unit_k) * step_loss(unit_k) + share) * magnitude
+    return loss
+
+
+def parted(a: Values, b: Values, magnitude: Values) -> Values:
+    """Return what two 16-bit parts of each operand may be off by, and what undoing their scales may round.
+
+    Per element, 2^-23 of it or 2^-39 of the largest of its row; between two lower parts, which are left out, 2^-22.
+    """
+    rows = np.abs(a).max(-1, keepdims=True, initial=0.0)
+    columns = np.abs(b).max(-2, keepdims=True, initial=0.0)
+    small = rows * np.abs(b).sum(-2, keepdims=True) + columns * np.abs(a).sum(-1, keepdims=True)
+    loss: Values = 2.0**-21 * magnitude + 2.0**-38 * small + 2.0**-148
+    return loss
 
 
 def attention_reference(request: AttentionRequest, values: Mapping[str, Values]) -> dict[str, Reference]:

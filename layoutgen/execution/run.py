@@ -17,7 +17,7 @@ from layoutgen.cpu import Finding, LaunchReport, parse_ptx
 from layoutgen.cpu import launch as execute
 from layoutgen.cpu.launch import ARITHMETICS
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution.inputs import OUTPUTS, Launch, check_size, place
+from layoutgen.execution.inputs import OUTPUTS, WRITTEN, Launch, check_size, place
 from layoutgen.execution.levels import Execution, MachineRun, run_code
 from layoutgen.execution.reference import error, references
 from layoutgen.toolchain import Build, KernelFile, build_kernel
@@ -33,7 +33,8 @@ class RunResult:
 
     `bound` is what the main output may be off by where its error is largest, and `bound_share` how near any element
     of any output comes to its own bound: above 1 the kernel is wrong. `lse_error` is None for matmul. `machine` is what
-    the machine code did, at the level `sass`; all else is of the PTX.
+    the machine code did, at the level `sass`; all else is of the PTX. Where one call launches several kernels, `report`
+    and `build` are of the one that the request is about, and `reports` of all, in order.
     """
 
     max_abs_error: float
@@ -45,11 +46,12 @@ class RunResult:
     build: Build
     outputs: dict[str, NDArray[Any]]
     seconds: float
+    reports: tuple[LaunchReport, ...]
     machine: MachineRun | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.report.findings
+        return tuple(finding for report in self.reports for finding in report.findings)
 
     @property
     def passed(self) -> bool:
@@ -65,9 +67,9 @@ class RunResult:
             "bound": self.bound,
             "bound_share": self.bound_share,
             "lse_error": self.lse_error,
-            "races": self.report.races,
-            "out_of_bounds": self.report.out_of_bounds,
-            "uninitialised": self.report.uninitialised,
+            "races": sum(report.races for report in self.reports),
+            "out_of_bounds": sum(report.out_of_bounds for report in self.reports),
+            "uninitialised": sum(report.uninitialised for report in self.reports),
             "findings": [str(finding) for finding in self.findings],
             "wavefronts": total.wavefronts,
             "least_wavefronts": total.wavefronts_minimum,
@@ -111,25 +113,29 @@ def run_kernel(
     request = file.request
     check_size(request, launch)
     placed = place(request, launch, np.random.default_rng(launch.seed))
-    build = build_kernel(file, arch, {name: argument.array for name, argument in placed.items()})
+    arrays = {name: argument.array for name, argument in placed.items()}
+    builds = [build_kernel(file, arch, arrays, kernel) for kernel in file.kernels]
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
-    arguments = [tensors.get(name, value) for name, value in build.arguments]
-    program = parse_ptx(build.ptx)
-    report = execute(
-        program,
-        build.grid,
-        build.num_warps,
-        arguments,
-        mma=mma,
-        shared_bytes=build.shared_bytes,
-        progress=progress,
-    )
-    written = {name: tensor for name, tensor in tensors.items() if name in OUTPUTS}
-    outputs = {name: tensor.array for name, tensor in written.items()}
+    reports = []
+    for build in builds:
+        program = parse_ptx(build.ptx)
+        reports.append(
+            execute(
+                program,
+                build.grid,
+                build.num_warps,
+                [tensors.get(name, value) for name, value in build.arguments],
+                mma=mma,
+                shared_bytes=build.shared_bytes,
+                progress=progress,
+            )
+        )
+    written = {name: tensor for name, tensor in tensors.items() if name in WRITTEN}
+    outputs = {name: tensor.array for name, tensor in written.items() if name in OUTPUTS}
     machine = None
     if level == "sass":
         machine = run_code(
-            build,
+            builds,
             Execution.of_ptx(program, written),
             lambda: {name: argument.tensor(name) for name, argument in placed.items()},
             mma,
@@ -148,10 +154,11 @@ def run_kernel(
         bound=float(expected[main].bound[position]),
         bound_share=max(float(share.max(initial=0.0)) for share in shares.values()),
         lse_error=float(errors["lse"].max(initial=0.0)) if "lse" in errors else None,
-        report=report,
-        build=build,
+        report=reports[file.kernels.index(file.kernel)],
+        build=builds[file.kernels.index(file.kernel)],
         outputs=outputs,
         seconds=time.perf_counter() - began,
+        reports=tuple(reports),
         machine=machine,
     )
 

@@ -120,6 +120,11 @@ class AttentionRequest:
         return self.block_m // arrange(float_atom(self.atom), self.arrangement).shape[0], 1
 
     @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that one call launches, in this order."""
+        return (f"{self.family}_kernel",)
+
+    @property
     def num_warps(self) -> int:
         return self.warps[0]
 

@@ -64,6 +64,11 @@ class MatmulRequest:
         _ = self.tiling  # raises when the units do not tile the block
 
     @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that one call launches, in this order."""
+        return (f"{self.family}_kernel",)
+
+    @property
     def num_warps(self) -> int:
         return self.warps[0] * self.warps[1]
 
@@ -76,6 +81,11 @@ class MatmulRequest:
     def dtype(self) -> str:
         """The dtype of A and B."""
         return float_atom(self.atom).operand_dtype
+
+    @property
+    def given_dtype(self) -> str:
+        """The dtype of A and B as a launch gets them; `dtype` is that of what is multiplied."""
+        return self.dtype
 
     @property
     def element_bytes(self) -> int:

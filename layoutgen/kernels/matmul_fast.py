@@ -22,6 +22,7 @@ from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.expression import Expression
 from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
+from layoutgen.kernels.matmul_workspace import check_split_k, checked_operands, workspace
 from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
 from layoutgen.plan import Move, Plan, Tile
 from layoutgen.plan.rows import RowStaging, stage_rows
@@ -39,7 +40,17 @@ ACCUMULATE = {
     "unit": "all of K is summed in the tensor core, which truncates",
     "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
 }
-FEATURES = ("accumulate", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
+FEATURES = (
+    "operand_dtype",
+    "accumulate",
+    "split_k",
+    "group_m",
+    "scale",
+    "bias",
+    "epilogue",
+    "rounded",
+    "residual",
+)
 """Fields that add something to the plain product."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
@@ -109,7 +120,9 @@ class FastMatmulRequest(MatmulRequest):
     more of A and B in the cache; 1 is for the plain order, all rows of a column first. `scale` makes alpha and beta
     arguments of the launch, `bias` adds an array that is broadcast to [Z, M, N], `epilogue` is a name or an
     expression in x (see `Expression`), `rounded` rounds its argument to C's dtype first, as a product and an
-    activation apart would, and `residual` adds an array of C's shape.
+    activation apart would, and `residual` adds an array of C's shape. `operand_dtype` float32 takes A and B in fp32
+    and multiplies two 16-bit parts of each; `split_k` blocks share the sum of an element. Both need a workspace: see
+    `matmul_workspace`.
 
     >>> FastMatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(1, 2)).arrangement
     'n2,m2'
@@ -123,6 +136,8 @@ class FastMatmulRequest(MatmulRequest):
     epilogue: str = "none"
     rounded: bool = False
     residual: bool = False
+    operand_dtype: str | None = None
+    split_k: int = 1
 
     design = "fast"
     template = "matmul_fast.py.jinja"
@@ -150,6 +165,9 @@ class FastMatmulRequest(MatmulRequest):
             raise LayoutgenError(f"accumulate {self.accumulate!r}: must be one of {', '.join(ACCUMULATE)}")
         if self.group_m < 1:
             raise LayoutgenError(f"group_m = {self.group_m}: must be at least 1, the plain order")
+        object.__setattr__(self, "operand_dtype", checked_operands(self.operand_dtype, self.dtype))
+        object.__setattr__(self, "out_dtype", self.out_dtype or self.given_dtype)
+        check_split_k(self.split_k)
         _ = self.expression  # raises when it is none
         if self.rounded and self.epilogue == "none":
             raise LayoutgenError("rounded: is about what an epilogue is given; name an epilogue, for example silu")
@@ -157,6 +175,15 @@ class FastMatmulRequest(MatmulRequest):
             object.__setattr__(self, "arrangement", best_arrangement(self.shape_key))
         super().__post_init__()
         _ = self.operands  # raises when a tile cannot be staged
+
+    @property
+    def given_dtype(self) -> str:
+        return self.operand_dtype or self.dtype
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        split = ("split_a_kernel", "split_b_kernel") if self.operand_dtype else ()
+        return (*split, *super().kernels, *(("finish_kernel",) if self.split_k > 1 else ()))
 
     @property
     def shape_key(self) -> Key:
@@ -258,12 +285,18 @@ class FastMatmulRequest(MatmulRequest):
         check_shape(shape, "Z,M,N,K")
         batch, m, n, k = shape
         a_shape = (batch, m, k) if self.a_order == "mk" else (batch, k, m)
-        found = {**super().arrays(shape), "a": contiguous(a_shape, self.dtype)}
+        b_shape = (batch, k, n) if self.b_order == "kn" else (batch, n, k)
+        found = {
+            "a": contiguous(a_shape, self.given_dtype),
+            "b": contiguous(b_shape, self.given_dtype),
+            "c": contiguous((batch, m, n), self.c_dtype),
+        }
         if self.bias:
             found["bias"] = contiguous((1, 1, n), self.dtype)
         if self.residual:
             found["residual"] = contiguous((batch, m, n), self.c_dtype)
-        return found
+        parts = self.dtype if self.operand_dtype else None
+        return found | workspace(shape, self.a_order, self.b_order, self.block_k, parts, self.split_k)
 
 
 def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:

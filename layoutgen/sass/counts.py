@@ -51,7 +51,7 @@ def tile_shape(request: Request, tiles: int) -> tuple[int, ...]:
         return 1, 1, 1, length, length, request.head_dim
     if isinstance(request, AttentionRequest):
         return 1, 1, 1, request.block_m, tiles * request.block_n, request.head_dim
-    return 1, request.block_m, request.block_n, tiles * request.block_k
+    return 1, request.block_m, request.block_n, tiles * request.block_k * getattr(request, "split_k", 1)
 
 
 def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
@@ -61,8 +61,9 @@ def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:
     module, program, names = file.load(), parse_ptx(compiled.ptx), list(file.data["SIGNATURE"])
 
     def run(tiles: int) -> LaunchReport:
-        grid, values = module.launch_arguments(**file.request.arrays(tile_shape(file.request, tiles)))
-        given = dict(zip(names, values, strict=True))
+        arrays = file.request.arrays(tile_shape(file.request, tiles))
+        grid, values = module.launch_arguments(**arrays)
+        given = dict(zip(names, values, strict=True)) | arrays
         arguments = []
         for name, _ in compiled.arguments:
             value = given[name]

@@ -34,7 +34,7 @@ class Build:
     """What Triton made of a kernel for one architecture, specialised for one launch.
 
     `shared_bytes` is per block. `grid` and `arguments` are the launch: name and value of every argument that is still a
-    parameter, in order; the hidden parameters follow them.
+    parameter, in order; the hidden parameters follow them. An array has the name under which the host function took it.
     """
 
     arch: str
@@ -85,11 +85,14 @@ class Compiled(Build):
         )
 
 
-def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Build:
+def build_kernel(
+    file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, kernel: str | None = None, **scalars: Any
+) -> Build:
     """Let Triton compile a kernel, specialised as its binder would for a launch with these arrays.
 
-    Without arrays the launch is the request's default one: contiguous and aligned. `scalars` are the host function's
-    other arguments. Raises CompilationError with what Triton said.
+    Without arrays the launch is the request's default one: contiguous and aligned. `kernel` is one of the file's
+    kernels, by default the one that its request is about; `scalars` are the host function's other arguments. Raises
+    CompilationError with what Triton said.
     """
     if arch not in ARCHITECTURES:
         raise LayoutgenError(f"arch {arch!r}: unknown; known are {', '.join(ARCHITECTURES)}")
@@ -100,9 +103,12 @@ def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None
     from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
     from triton.runtime.jit import create_function_from_signature
 
-    function = getattr(module, file.kernel)
+    name = kernel or file.kernel
+    function = getattr(module, name)
     request = file.request
-    grid, arguments = _launch(file, module, arrays or request.arrays(request.default_shape), scalars)
+    given = arrays or request.arrays(request.default_shape)
+    grid, arguments = _launch(file, module, name, given, scalars)
+    named = {id(array): key for key, array in given.items()}
     target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
     backend = make_backend(target)
     bind = create_function_from_signature(function.signature, function.params, backend)
@@ -120,22 +126,29 @@ def build_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None
         arch=arch,
         triton=triton.__version__,
         request=request.as_dict(),
-        kernel=file.kernel,
+        kernel=name,
         num_warps=compiled.metadata.num_warps,
         shared_bytes=compiled.metadata.shared,
         grid=grid,
-        arguments=tuple((name, value) for name, value in bound.items() if signature[name] != "constexpr"),
+        arguments=tuple(
+            (named.get(id(value), key), value) for key, value in bound.items() if signature[key] != "constexpr"
+        ),
         ptx=compiled.asm["ptx"],
         cubin=compiled.asm["cubin"],
     )
 
 
 def _launch(
-    file: KernelFile, module: ModuleType, arrays: Mapping[str, Array], scalars: Mapping[str, Any]
+    file: KernelFile, module: ModuleType, kernel: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any]
 ) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
     """Ask the file's host function for grid and arguments. Raises LayoutgenError with what it says."""
     try:
-        grid, arguments = module.launch_arguments(**arrays, **scalars)
+        if kernel == file.kernel:
+            grid, arguments = module.launch_arguments(**arrays, **scalars)
+        else:
+            function = getattr(module, kernel)
+            found = module.launches(**arrays, **scalars)
+            grid, arguments = next(rest for launched, *rest in found if launched is function)
         x, y, z = (int(size) for size in grid)
     except Exception as error:
         raise LayoutgenError(f"{file.path}: launch: {' '.join(str(error).split())[:300]}") from error
@@ -144,9 +157,11 @@ def _launch(
     return (x, y, z), tuple(arguments)
 
 
-def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
+def compile_kernel(
+    file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, kernel: str | None = None, **scalars: Any
+) -> Compiled:
     """Build a kernel and read what ptxas and nvdisasm say of it; arguments as for `build_kernel`."""
-    build = build_kernel(file, arch, arrays, **scalars)
+    build = build_kernel(file, arch, arrays, kernel, **scalars)
     own, resources = assemble(build.ptx, arch)
     code = f".text.{build.kernel}"
     if sections(own)[code] != sections(build.cubin)[code]:

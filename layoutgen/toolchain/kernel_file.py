@@ -34,6 +34,11 @@ class KernelFile:
         return str(self.data["KERNEL"])
 
     @property
+    def kernels(self) -> tuple[str, ...]:
+        """What one call launches, in this order; `kernel` is among them, the one that the request is about."""
+        return self.request.kernels
+
+    @property
     def options(self) -> dict[str, Any]:
         return dict(self.data["OPTIONS"])
 
@@ -82,10 +87,15 @@ def read_kernel(path: Path | str) -> KernelFile:
     if missing:
         raise LayoutgenError(f"{path}: has no {', '.join(missing)}; name a file that `layoutgen emit` wrote")
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for name in (str(data["KERNEL"]), "launch_arguments"):
+    file = KernelFile(path, source, data)
+    hosts = ("launch_arguments", *(["launches"] if len(file.kernels) > 1 else []))
+    for name in (file.kernel, *file.kernels, *hosts):
         if name not in functions:
             raise LayoutgenError(f"{path}: has no function {name}; emit the file again")
-    file = KernelFile(path, source, data)
+    if file.kernel not in file.kernels:
+        raise LayoutgenError(
+            f"{path}: KERNEL is {file.kernel}; its request launches {', '.join(file.kernels)}: emit the file again"
+        )
     options = data["OPTIONS"]
     if not isinstance(options, dict) or options.get("num_warps") != file.request.num_warps:
         raise LayoutgenError(

@@ -1,35 +1,16 @@
 """What the fast matmul does after the product: factors, bias, epilogue, intermediate rounding, residual."""
 
-import functools
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import layoutgen as lg
-from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import Launch, run_kernel
 from layoutgen.execution.epilogue import finished
 from layoutgen.kernels import request_from_dict
 from layoutgen.kernels.expression import EPILOGUES
-from layoutgen.kernels.request import Array, contiguous
-from layoutgen.toolchain import build_kernel, read_kernel
-
-FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
-
-
-def kernel(**fields):
-    small = {"block_m": 32, "block_n": 32, "block_k": 16, "warps": "1x1"}
-    return lg.matmul(design="fast", **{**small, **fields})
-
-
-@functools.cache
-def emitted(made: lg.Kernel):
-    folder = Path(FOLDER.name) / str(abs(hash(made)))
-    folder.mkdir(exist_ok=True)
-    return read_kernel(made.write(folder))
+from layoutgen.kernels.request import contiguous
+from tests.kernels.launching import emitted, execute, kernel
 
 
 @pytest.mark.parametrize("epilogue", [*list(EPILOGUES)[1:], "where(x > 0.0, x, 0.125 * x)"])
@@ -47,28 +28,9 @@ def test_the_intermediate_rounding_is_seen():
         a = np.zeros((1, 1, 16), np.float16)
         b = np.zeros((1, 16, 1), np.float16)
         a[0, 0, :2], b[0, :2, 0] = 1, (1, 0.75 * 2**-10)
-        results[rounded] = execute(made, {"a": a, "b": b}, (1, 1, 1))
+        results[rounded] = execute(made, {"a": a, "b": b})["c"]
     assert results[False].item() == 0.75
     assert results[True].item() == 1.0
-
-
-def execute(made, values, shape, strides=None, **scalars):
-    """Execute a kernel on given arrays and return C; `strides` are those of single arrays, in elements."""
-    file = emitted(made)
-    plain = {name: contiguous(value.shape, str(value.dtype)) for name, value in values.items()}
-    for name, own in (strides or {}).items():
-        plain[name] = Array(values[name].shape, own, str(values[name].dtype))
-    c = contiguous(shape, file.request.c_dtype)
-    arrays = {name: plain[name] for name in ("a", "b")} | {"c": c} | plain
-    build = build_kernel(file, "sm_70", arrays, **scalars)
-    tensors = {name: Tensor.input(name, values[name], plain[name].strides) for name in values}
-    tensors["c"] = Tensor.output("c", c.shape, c.dtype, c.strides)
-    arguments = [tensors.get(name, value) for name, value in build.arguments]
-    report = launch(
-        parse_ptx(build.ptx), build.grid, build.num_warps, arguments, mma="v100", shared_bytes=build.shared_bytes
-    )
-    assert report.findings == ()
-    return tensors["c"].array
 
 
 @pytest.mark.parametrize("shape", [(40,), (33, 1), (2, 1, 1), (2, 33, 40)])
@@ -80,7 +42,7 @@ def test_a_bias_of_any_broadcast(shape):
         "bias": rng.integers(-3, 4, shape).astype(np.float16),
     }
     made = kernel(bias=True, scale=True, out_dtype="float32")
-    got = execute(made, values, (2, 33, 40), alpha=0.5, beta=-2.0)
+    got = execute(made, values, alpha=0.5, beta=-2.0)["c"]
     product = values["a"].astype(np.float64) @ values["b"].astype(np.float64)
     assert np.array_equal(got, 0.5 * product - 2 * values["bias"].astype(np.float64))
 
@@ -94,7 +56,7 @@ def test_everything_at_once():
         "bias": rng.standard_normal((1, 1, 40)).astype(np.float16),
         "residual": rng.standard_normal((1, 33, 40)).astype(np.float16),
     }
-    got = execute(made, values, (1, 33, 40), alpha=0.25, beta=1.5)
+    got = execute(made, values, alpha=0.25, beta=1.5)["c"]
     product = values["a"].astype(np.float64) @ values["b"].astype(np.float64)
     magnitude = np.abs(values["a"].astype(np.float64)) @ np.abs(values["b"].astype(np.float64))
     want, bound = finished(made.request, product, 5 * 6 * 2.0**-23 * magnitude, values, 0.25, 1.5)
@@ -109,7 +71,7 @@ def test_a_residual_has_strides_of_its_own():
         "residual": rng.integers(-3, 4, (1, 33, 40)).astype(np.float32),
     }
     made = kernel(residual=True, out_dtype="float32")
-    got = execute(made, values, (1, 33, 40), {"residual": (33 * 40, 1, 33)})
+    got = execute(made, values, {"residual": (33 * 40, 1, 33)})["c"]
     assert np.array_equal(got, values["a"].astype(np.float64) @ values["b"] + values["residual"])
 
 

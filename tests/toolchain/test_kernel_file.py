@@ -42,6 +42,15 @@ def test_refused(tmp_path, text, message):
         _ = read_kernel(path).request
 
 
+@pytest.mark.parametrize("name", ["finish_kernel", "launches"])
+def test_a_file_that_lacks_what_its_request_launches(tmp_path, name):
+    path = tmp_path / "kernel.py"
+    source = lg.matmul(design="fast", block_m=64, block_n=64, block_k=32, split_k=2).source
+    path.write_text(source.replace(f"def {name}(", "def other("))
+    with pytest.raises(LayoutgenError, match=f"has no function {name}; emit the file again"):
+        read_kernel(path)
+
+
 def test_a_missing_file(tmp_path):
     with pytest.raises(LayoutgenError, match="no such file or directory; name an emitted kernel file"):
         read_kernel(tmp_path / "missing.py")
@@ -59,6 +68,7 @@ def test_a_file_that_fails_to_import(tmp_path, line, message):
     ("edit", "message"),
     [
         (lambda s: s + "\nKERNEL = 'matmul_kernel'\n", "KERNEL is bound a second time"),
+        (lambda s: s.replace('KERNEL = "matmul_kernel"', 'KERNEL = "mma"'), "its request launches matmul_kernel"),
         (lambda s: s + "\nREQUEST['block_m'] = 128\n", "imports, constants and functions alone"),
         (lambda s: s + "\nMATRIX_C: object = None\n", "imports, constants and functions alone"),
         (lambda s: s + "\ndef mma(a):\n    return a\n", "mma is bound a second time"),

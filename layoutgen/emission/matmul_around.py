@@ -1,0 +1,180 @@
+"""The fast design of matmul around its loop: parameters, what follows the product, and the launches of one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from layoutgen.emission.views import TRITON_TYPE
+from layoutgen.kernels.expression import EPILOGUES
+from layoutgen.kernels.matmul_fast import FastMatmulRequest
+from layoutgen.kernels.matmul_workspace import EXPONENT_DTYPE, PRODUCTS, VECTOR_ELEMENTS
+from layoutgen.kernels.request import STATISTICS_DTYPE
+
+LANES = 32
+LETTERS = {"c": "c", "bias": "s", "residual": "r", "partials": "p"}
+"""Array of C's shape -> the letter of its strides."""
+
+
+@dataclass(frozen=True)
+class SplitView:
+    """The kernel that makes the parts of an operand: its tile of `rows` x `depth`, held as a blocked layout.
+
+    Lanes run along what is contiguous in memory, so that a warp reads whole lines; a thread has several vectors on
+    their way. `first` and `second` say which part stands in the first and in the second third of the depth.
+    """
+
+    name: str
+    size: str
+    axis: str
+    along_k: bool
+    rows: int
+    depth: int
+    layout: str
+    first: str
+    second: str
+    padded: str
+    strides: str
+
+
+def around(request: FastMatmulRequest) -> dict[str, Any]:
+    """Return the template's values that do not depend on how the loop is written."""
+    arrays = ["c", *["bias"] * request.bias, *["residual"] * request.residual]
+    scalars = request_scalars(request)
+    exponents = ["a_exponents", "b_exponents"] * bool(request.operand_dtype)
+    parts = ["a_parts", "a_exponents", "b_parts", "b_exponents"] * bool(request.operand_dtype)
+    work = parts + ["partials"] * (request.split_k > 1)
+    split = request.split_k > 1
+    strided = [word for name in arrays for word in (name, *(f"stride_{LETTERS[name]}{dim}" for dim in "mn"))]
+    finished = [*scalars, *strided, *exponents]
+    stored = ["partials", "stride_pm", "stride_pn"] if split else finished
+    return {
+        "kernel_parameters": [
+            f"{name}: gl.constexpr" if kind == "constexpr" else name
+            for name, kind in fast_matmul_signature(request).items()
+        ],
+        "finish_parameters": [
+            *("partials", *arrays, *exponents),
+            *(f"stride_{LETTERS[name]}{dim}" for name in ("partials", *arrays) for dim in "zmn"),
+            *("m", "n", *scalars),
+        ],
+        "dtypes": _dtypes(request),
+        "scale": request.scale,
+        "bias": request.bias,
+        "rounded": request.rounded,
+        "residual": request.residual,
+        "epilogue": "" if request.epilogue == "none" else request.expression.gluon,
+        "formula": _formula(request),
+        "added": [(name, LETTERS[name]) for name in arrays[1:]],
+        "stored": [(name, LETTERS[name]) for name in arrays],
+        "exponents": exponents,
+        "store_parameters": ["m", "n", *stored],
+        "store_arguments": ", ".join(["m", "n", *stored]),
+        "added_shapes": " bias and residual are broadcast to [Z, M, N]." if request.bias or request.residual else "",
+        "host_arrays": ", ".join(["a, b", *arrays, *work]),
+        "host_defaults": "".join(f", {name}=1.0" for name in scalars),
+        "host_scalars": "".join(f", {name}" for name in scalars),
+        "work": work,
+        "given_dtype": request.given_dtype,
+        "split_k": request.split_k,
+        "products": PRODUCTS,
+        "padding": VECTOR_ELEMENTS,
+        "finish_rows": request.num_warps,
+        "finish_columns": 4 * LANES,
+        "num_warps": request.num_warps,
+        "statistics_dtype": STATISTICS_DTYPE,
+        "exponent_dtype": EXPONENT_DTYPE,
+        "splitters": [_splitter(request, name) for name in "ab"] if parts else [],
+        "main_arrays": ", ".join(
+            [*(["a_parts", "b_parts"] if parts else ["a", "b"]), *(["partials"] if split else [*arrays, *exponents])]
+        ),
+        "finish_arrays": ", ".join(["partials", *arrays, *exponents]),
+        "depth": "depth" if split else "k",
+        "batches": f"batch * {request.split_k}" if split else "batch",
+        "part_strides": ", ".join(
+            f"{size} * k, {'1, k' if name == 'b' else 'k, 1'}"
+            if order[-1] == "k"
+            else f"k * {size}_padded, {f'{size}_padded, 1' if name == 'b' else f'1, {size}_padded'}"
+            for name, size, order in (("a", "m", request.a_order), ("b", "n", request.b_order))
+        ),
+        "furthest": (
+            f"max({request.block_m} * strides[1] + {2 * request.block_k} * strides[2], "
+            f"{2 * request.block_k} * strides[4] + {request.block_n} * strides[5])"
+        ),
+    }
+
+
+def _splitter(request: FastMatmulRequest, name: str) -> SplitView:
+    order = request.a_order if name == "a" else request.b_order
+    along_k = order[-1] == "k"
+    size = "m" if name == "a" else "n"
+    warps = request.num_warps
+    if along_k:
+        rows, depth = 2 * warps, 8 * LANES
+        layout = f"[1, 4], [1, {LANES}], [{warps}, 1], [1, 0]"
+    else:
+        rows, depth = LANES, 16 * warps
+        layout = f"[4, 1], [8, 4], [1, {warps}], [0, 1]"
+    sides = ("lo", "hi") if name == "a" else ("hi", "lo")
+    return SplitView(
+        name=name,
+        size=size,
+        axis="row" if name == "a" else "column",
+        along_k=along_k,
+        rows=rows,
+        depth=depth,
+        layout=layout,
+        first=sides[0],
+        second=sides[1],
+        padded=size if along_k else f"-(-{size} // {VECTOR_ELEMENTS}) * {VECTOR_ELEMENTS}",
+        strides="*strides[:3]" if name == "a" else "strides[3], strides[5], strides[4]",
+    )
+
+
+def _dtypes(request: FastMatmulRequest) -> list[tuple[str, str]]:
+    own, result = f'("{request.given_dtype}",)', f'("{request.c_dtype}",)'
+    found = [("a", own), ("b", own), ("c", result)]
+    found += [("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")')] * request.bias
+    return found + [("residual", result)] * request.residual
+
+
+def _formula(request: FastMatmulRequest) -> str:
+    """Return what C is, for the docstrings."""
+    alpha, beta = ("alpha ", "beta ") if request.scale else ("", "")
+    text = f"{alpha}A B" + f" + {beta}bias" * request.bias
+    if request.epilogue != "none":
+        name = request.epilogue if request.epilogue in EPILOGUES else "epilogue"
+        text = f"{name}({f'{request.c_dtype}(' * request.rounded}{text}{')' * request.rounded})"
+    return text + " + residual" * request.residual
+
+
+def fast_matmul_signature(request: FastMatmulRequest) -> dict[str, str]:
+    """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
+    half = f"*{TRITON_TYPE[request.dtype]}"
+    result = {"a": half, "b": half}
+    dims = {"a": "zmk", "b": "zkn"}
+    if request.split_k > 1:
+        result["partials"] = f"*{TRITON_TYPE[STATISTICS_DTYPE]}"
+        dims["p"] = "zmn"
+    else:
+        result["c"] = f"*{TRITON_TYPE[request.c_dtype]}"
+        dims["c"] = "zmn"
+        if request.bias:
+            result["bias"] = half
+            dims["s"] = "zmn"
+        if request.residual:
+            result["residual"] = result["c"]
+            dims["r"] = "zmn"
+        if request.operand_dtype:
+            result |= dict.fromkeys(("a_exponents", "b_exponents"), "*i32")
+    for array, letters in dims.items():
+        result |= {f"stride_{array}{letter}": "i32" for letter in letters}
+    result |= dict.fromkeys(("m", "n", "k"), "i32")
+    if request.split_k == 1:
+        result |= dict.fromkeys(request_scalars(request), "fp32")
+    return result | dict.fromkeys(("whole", "wide"), "constexpr")
+
+
+def request_scalars(request: FastMatmulRequest) -> list[str]:
+    """Return the factors that a launch chooses."""
+    return ["alpha", *(["beta"] if request.bias else [])] if request.scale else []
