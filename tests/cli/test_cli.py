@@ -246,8 +246,9 @@ def test_what_no_card_can_launch_fails(tmp_path):
     card = tmp_path / "card.yml"
     volta = (Path(lg.__file__).parent / "profiles" / "nvidia" / "volta.yml").read_text()
     card.write_text(volta.replace("shared_bytes_per_block: 98304", "shared_bytes_per_block: 983040"))
-    words = ("--block-m", 128, "--block-n", 64, "--profile", card)
-    run("emit", "attention", "--head-dim", 256, *words, "-o", tmp_path / "kernel.py")
+    # 132 KiB of tiles, and little code to compile.
+    words = ("--block-m", 32, "--block-n", 1024, "--block-k", 64, "--warps", "1x16", "--profile", card)
+    run("emit", "matmul", *words, "-o", tmp_path / "kernel.py")
     result = run("compile", tmp_path / "kernel.py", code=1)
     assert "cannot be launched: volta has 98304 bytes" in result.stderr
 

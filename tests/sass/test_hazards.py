@@ -99,10 +99,14 @@ def test_a_guard_that_comes_too_soon(program):
 
 def test_an_operand_that_is_overwritten_before_it_is_read(program):
     kernel = program("attention_d96_64x32")
-    heard = 0
-    for number, instruction in enumerate(kernel.instructions):
-        if instruction.control.read is not None and instruction.opcode in ("STS", "LDG", "STG"):
-            heard += any(
-                "may not have been read" in hazard.why for hazard in hazards(changed(kernel, number, read=None))
-            )
-    assert heard
+    reading = [
+        number
+        for number, instruction in enumerate(kernel.instructions)
+        if instruction.control.read is not None and instruction.opcode in ("STS", "LDG", "STG")
+    ]
+    # Of most of them the registers stay what they are: one that is overwritten is enough.
+    assert any(
+        "may not have been read" in hazard.why
+        for number in reading
+        for hazard in hazards(changed(kernel, number, read=None))
+    )
