@@ -18,11 +18,23 @@ from layoutgen.atoms import Atom
 from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import Request, attention_design, matmul_design
+from layoutgen.kernels import FastMatmulRequest, Request, attention_design, matmul_design
 from layoutgen.kernels.attention import check_head_dim
-from layoutgen.kernels.request import parse_warps
+from layoutgen.kernels.matmul_workspace import PRODUCTS
+from layoutgen.kernels.request import STATISTICS_DTYPE, check_shape, parse_warps
 from layoutgen.plan import Plan
-from layoutgen.profiles import DEFAULT, MatrixUnit, check_feasible, load_profile, matrix_unit_flash_tile
+from layoutgen.profiles import (
+    DEFAULT,
+    Choice,
+    FastMatmulTile,
+    MatmulTile,
+    MatrixUnit,
+    check_feasible,
+    choose_matmul,
+    fast_matmul_tile,
+    load_profile,
+    matrix_unit_flash_tile,
+)
 from layoutgen.proofs import Verdict
 from layoutgen.proofs import prove as prove_tiling
 from layoutgen.tiling import Tiling
@@ -171,17 +183,32 @@ def matmul(
     atom: str | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
+    shape: Sequence[int] | None = None,
     **features: Any,
 ) -> Kernel:
     """Return a matrix product kernel. The tile, the warps and the atom come from the profile unless they are given.
 
     `design` is simple or fast; `features` are the further fields of FastMatmulRequest, which only the fast one has.
+    For a `shape` Z, M, N, K the fast design takes the tile and the split of K that `matmul_choice` finds.
 
     >>> matmul(block_m=64, block_n=64, block_k=32)
     <Kernel matmul_64x64x32: 11 obligations>
     """
     unit = unit_of(profile)
-    tile = next(iter(unit.matmul), None)
+    tile: MatmulTile | FastMatmulTile | None = next(iter(unit.matmul), None)
+    if design == FastMatmulRequest.design:
+        tile = fast_matmul_tile(unit.matmul_fast, features.get("accumulate", "unit")) or tile
+    if shape is not None:
+        sizes = {"block_m": block_m, "block_n": block_n, "block_k": block_k, "warps": warps}
+        given = [name for name, value in sizes.items() if value is not None]
+        if given or design != FastMatmulRequest.design:
+            what = f"{', '.join(given)} given" if given else f"the {design} design"
+            raise LayoutgenError(
+                f"matmul: a shape chooses among the tiles of the fast design, not with {what}; take design fast and a "
+                "shape, or give the tile and no shape"
+            )
+        choice = matmul_choice(shape=shape, profile=profile, **features)
+        tile, features["split_k"] = choice.tile, choice.split_k
 
     def chosen(name: str, value: T | None) -> T:
         if value is not None:
@@ -204,6 +231,24 @@ def matmul(
     )
     check_feasible(request, load_profile(profile))
     return Kernel(request)
+
+
+def matmul_choice(*, shape: Sequence[int], profile: str = DEFAULT, **features: Any) -> Choice:
+    """Return the tile and the split of K with the shortest predicted time for a shape Z, M, N, K.
+
+    `features` are those of the request; of them only the way of summing, fp32 operands and a given split matter.
+
+    >>> matmul_choice(shape=(1, 128, 128, 32768)).split_k > 1
+    True
+    """
+    check_shape(shape, "Z,M,N,K")
+    return choose_matmul(
+        load_profile(profile),
+        tuple(shape),
+        features.get("accumulate", "unit"),
+        PRODUCTS if features.get("operand_dtype") == STATISTICS_DTYPE else 1,
+        features.get("split_k"),
+    )
 
 
 def default_set() -> tuple[Kernel, ...]:

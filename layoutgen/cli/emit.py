@@ -19,7 +19,7 @@ FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias"
 ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
 BY_FAMILY = {
     "attention": COMMON | {"design", "head_dim", "split", "bias", "out_dtype", *ATTENTION_FEATURES},
-    "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype", *FEATURES},
+    "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype", "shape", *FEATURES},
     "all": set(),
 }
 """Family -> the options that describe its requests. `all` is the default set, as kept in generated/."""
@@ -43,6 +43,7 @@ BY_FAMILY = {
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
 @click.option("--accumulate", help="matmul, fast: unit, or tile to add K tiles in fp32.  [default: unit]")
 @click.option("--operand-dtype", help="matmul, fast: float16, or float32 as two parts.  [default: the instruction's]")
+@click.option("--shape", help="matmul, fast: Z,M,N,K, for which the profile's tile and a split K are chosen.")
 @click.option("--split-k", type=int, help="matmul, fast: blocks that share the sum of an element.  [default: 1]")
 @click.option("--group-m", type=int, help="matmul, fast: blocks in a column of the launch order.  [default: 1]")
 @click.option("--scale", is_flag=True, default=None, help="matmul, fast: factors alpha and beta at launch.")
@@ -104,6 +105,9 @@ def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
     if family == "all":
         return api.default_set()
     if family == "matmul":
+        if "shape" in given:
+            given["shape"] = integers(given["shape"], "shape")
+            _say_choice(given)
         return (api.matmul(**given),)
     if "head_dim" not in given:
         raise LayoutgenError("emit attention: --head-dim is needed, for example --head-dim 96")
@@ -112,6 +116,22 @@ def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
     if "window" in given:
         given["window"] = window(given["window"])
     return (api.attention(**given),)
+
+
+def _say_choice(given: dict[str, Any]) -> None:
+    """Say on standard error what was chosen for a shape."""
+    from layoutgen import api
+
+    features = {name: given[name] for name in (*FEATURES, "profile") if name in given}
+    choice = api.matmul_choice(shape=given["shape"], **features)
+    tile = choice.tile
+    split = f", {choice.split_k} share the sum of an element" if choice.split_k > 1 else ""
+    click.echo(
+        f"{','.join(map(str, given['shape']))}: {tile.block_m}x{tile.block_n}x{tile.block_k}, "
+        f"{'x'.join(map(str, tile.warps))} warps, {choice.blocks} blocks{split}; "
+        f"predicted {choice.seconds * 1e6:.0f} us, nothing here was measured",
+        err=True,
+    )
 
 
 def window(text: str) -> tuple[int, ...]:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 FIXED = {
     "attention": ("design", "head_dim", "split", "bias", "block_m", "block_n", "arrangement"),
-    "matmul": ("design", "block_m", "block_n", "block_k", "warps", "b_order", "out_dtype", "arrangement"),
+    "matmul": (
+        *("design", "block_m", "block_n", "block_k", "warps", "a_order", "b_order", "out_dtype", "accumulate"),
+        "arrangement",
+    ),
 }
 """Family -> the options that fix a part of the search."""
 
@@ -28,7 +31,9 @@ FIXED = {
 @click.option("--block-n", type=int, help="Columns of a block.  [default: searched]")
 @click.option("--block-k", type=int, help="matmul: depth of a K tile.  [default: searched]")
 @click.option("--warps", help="matmul: warps, for example 2x2.  [default: searched]")
+@click.option("--a-order", help="matmul, fast: mk or km.")
 @click.option("--b-order", help="matmul: kn or nk.")
+@click.option("--accumulate", help="matmul, fast: unit or tile.")
 @click.option("--out-dtype", help="matmul: dtype of C.")
 @click.option("--arrangement", help="Places of the free lane bits.  [default: searched]")
 @profile_option

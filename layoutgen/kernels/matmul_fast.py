@@ -154,7 +154,10 @@ class FastMatmulRequest(MatmulRequest):
         object.__setattr__(self, "atom", oriented(float_atom(self.atom), self.along("a"), self.along("b")).name)
         vector = VECTOR_BYTES // self.element_bytes
         check_power_of_two("block_k", self.block_k, 2 * vector, "two whole vectors")
+        if min(self.warps) < 1:
+            raise LayoutgenError(f"warps {'x'.join(map(str, self.warps))}: must be positive; the nearest is 1x1")
         for name, size in (("block_m", self.block_m), ("block_n", self.block_n)):
+            check_power_of_two(name, size, 2 * vector, "two whole vectors")
             least = WARP * self.num_warps * vector // self.block_k
             if size < least:
                 raise LayoutgenError(
@@ -360,6 +363,21 @@ def _deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
     return LinearLayout.from_bases(bases, (rows, k * steps))
 
 
+def word_arrangements(atom: Atom) -> tuple[str, ...]:
+    """Return where the free lane bits can go: right above those bits of a coordinate that are in a thread's registers.
+
+    >>> from layoutgen.atoms import atom
+    >>> word_arrangements(atom("m8n8k4"))
+    ('n2,m2', 'm2,n2', 'n2,n3', 'm2,m3')
+    """
+    below = len(atom.a.register_names)
+    choices = product("nm", repeat=len(atom.free_lane_bits))
+    return tuple(
+        ",".join(f"{axis}{below + coordinates[:i].count(axis)}" for i, axis in enumerate(coordinates))
+        for coordinates in sorted(choices, key=lambda choice: abs(choice.count("m") - choice.count("n")))
+    )
+
+
 @cache
 def best_arrangement(key: Key) -> str:
     """Return the arrangement with the fewest wavefronts per K tile.
@@ -369,12 +387,7 @@ def best_arrangement(key: Key) -> str:
     """
     found: dict[str, int] = {}
     refused: list[LayoutgenError] = []
-    atom: Atom = oriented(float_atom(key[0]), *key[5:7])
-    below = len(atom.a.register_names)
-    choices = product("nm", repeat=len(atom.free_lane_bits))
-    for coordinates in sorted(choices, key=lambda choice: abs(choice.count("m") - choice.count("n"))):
-        places = [f"{axis}{below + coordinates[:i].count(axis)}" for i, axis in enumerate(coordinates)]
-        arrangement = ",".join(places)
+    for arrangement in word_arrangements(oriented(float_atom(key[0]), *key[5:7])):
         try:
             found[arrangement] = _wavefronts(key, arrangement)
         except LayoutgenError as error:

@@ -1,8 +1,10 @@
 """Hardware profiles (YAML) and the choice of the matrix unit."""
 
 from layoutgen.profiles.feasibility import check_compiled, check_feasible
+from layoutgen.profiles.matmul_tiles import Choice, choose_matmul, fast_matmul_tile
 from layoutgen.profiles.profile import (
     DEFAULT,
+    FastMatmulTile,
     FlashTile,
     Limits,
     MatmulTile,
@@ -16,6 +18,8 @@ from layoutgen.profiles.profile import (
 
 __all__ = [
     "DEFAULT",
+    "Choice",
+    "FastMatmulTile",
     "FlashTile",
     "Limits",
     "MatmulTile",
@@ -23,6 +27,8 @@ __all__ = [
     "Profile",
     "check_compiled",
     "check_feasible",
+    "choose_matmul",
+    "fast_matmul_tile",
     "load_profile",
     "matrix_unit",
     "matrix_unit_flash_tile",

@@ -10,6 +10,7 @@ from typing import Any
 
 from layoutgen.atoms import Atom, atom
 from layoutgen.errors import LayoutgenError
+from layoutgen.kernels.matmul_fast import ACCUMULATE
 from layoutgen.kernels.request import parse_warps
 
 FOLDER = Path(__file__).parent
@@ -49,6 +50,22 @@ class MatmulTile:
     warps: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class FastMatmulTile:
+    """A tile of the fast matmul design, for one way of summing over K.
+
+    `tflops` is what the model predicts of its loop on the whole card at the reference clock, with one block on every
+    SM, with two, and so on up to as many as an SM holds.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: tuple[int, int]
+    accumulate: str
+    tflops: tuple[float, ...]
+
+
 FLASH = ("flash", "flash_fast", "flash_fast_bias")
 """The lists of attention tiles of a profile."""
 
@@ -62,17 +79,22 @@ class MatrixUnit:
     flash_fast: tuple[FlashTile, ...]
     flash_fast_bias: tuple[FlashTile, ...]
     matmul: tuple[MatmulTile, ...]
+    matmul_fast: tuple[FastMatmulTile, ...]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One card: name, architecture it compiles for, limits, clocks in MHz, and its matrix unit if it has one."""
+    """One card: name, architecture it compiles for, limits, clocks in MHz, and its matrix unit if it has one.
+
+    `memory_gb_per_s` is the peak rate of its memory; None where it is not known.
+    """
 
     name: str
     arch: str
     limits: Limits
     clocks_mhz: Mapping[str, int]
     unit: MatrixUnit | None
+    memory_gb_per_s: int | None = None
 
 
 def profile_names() -> tuple[str, ...]:
@@ -117,6 +139,7 @@ def parse_profile(data: Any, name: str) -> Profile:
         limits=_fields(Limits, _get(data, "limits", name), f"profile {name}: limits"),
         clocks_mhz=_clocks(data.get("clocks_mhz") or {}, name),
         unit=None if unit is None else _parse_unit(unit, name),
+        memory_gb_per_s=data.get("memory_gb_per_s"),
     )
 
 
@@ -156,7 +179,26 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
             raise LayoutgenError(f"profile {name}: {key} must be a list of tiles")
         tiles[key] = [_fields(cls, tile, f"profile {name}: {key}[{i}]") for i, tile in enumerate(listed)]
     flash, fast, biased = (tuple(sorted(tiles[key], key=lambda tile: tile.head_dim_le)) for key in FLASH)
-    return MatrixUnit(found, flash, fast, biased, tuple(tiles["matmul"]))
+    listed = data.get("matmul_fast") or []
+    if not isinstance(listed, list):
+        raise LayoutgenError(f"profile {name}: matmul_fast must be a list of tiles")
+    quick = tuple(_fast_tile(tile, f"profile {name}: matmul_fast[{i}]") for i, tile in enumerate(listed))
+    return MatrixUnit(found, flash, fast, biased, tuple(tiles["matmul"]), quick)
+
+
+def _fast_tile(data: Any, where: str) -> FastMatmulTile:
+    own = ("accumulate", "tflops")
+    if not isinstance(data, Mapping) or set(data) != set(FastMatmulTile.__dataclass_fields__):
+        raise LayoutgenError(f"{where}: must be exactly {', '.join(FastMatmulTile.__dataclass_fields__)}")
+    plain = _fields(MatmulTile, {key: value for key, value in data.items() if key not in own}, where)
+    if data["accumulate"] not in ACCUMULATE:
+        raise LayoutgenError(f"{where}: accumulate is {data['accumulate']!r}; it is one of {', '.join(ACCUMULATE)}")
+    rates = data["tflops"]
+    if not isinstance(rates, list) or not rates or not all(isinstance(r, int | float) and r > 0 for r in rates):
+        raise LayoutgenError(
+            f"{where}: tflops is {rates!r}; positive numbers are needed, for one block on an SM and up"
+        )
+    return FastMatmulTile(**vars(plain), accumulate=data["accumulate"], tflops=tuple(map(float, rates)))
 
 
 def matrix_unit(profile: str | Profile) -> MatrixUnit | None:

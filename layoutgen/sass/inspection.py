@@ -159,6 +159,13 @@ class Inspection:
         """Convert cycles per iteration to TFLOP/s of the whole card."""
         return self.occupied.blocks * self.flop / cycles * self.profile.limits.sms * clock_mhz * 1e6 / 1e12
 
+    def rates(self, clock_mhz: int) -> tuple[float, ...]:
+        """Predict the loop's TFLOP/s with one block on every SM, with two, and so on up to what an SM holds."""
+        return tuple(
+            self.tflops(mean(run.cycles for run in self.simulate(blocks)), clock_mhz) * blocks / self.occupied.blocks
+            for blocks in range(1, self.occupied.blocks + 1)
+        )
+
     def predict(self, clock_mhz: int | None = None, grid_blocks: int | None = None) -> Prediction:
         """Predict the loop's TFLOP/s. Without a clock the profile's reference clock is taken, else its boost clock.
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import FAMILIES, AttentionRequest, MatmulRequest, Request, covering_split
+from layoutgen.kernels import (
+    FAMILIES,
+    AttentionRequest,
+    FastMatmulRequest,
+    MatmulRequest,
+    Request,
+    covering_split,
+)
+from layoutgen.kernels.matmul_fast import word_arrangements
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
 from layoutgen.profiles.model import load_model
@@ -18,7 +26,7 @@ SIZES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "attention": {"block_m": (16, 32, 64, 128, 256), "block_n": (16, 32, 64, 128)},
     "matmul": {"block_m": (64, 128, 256), "block_n": (64, 128, 256), "block_k": (16, 32, 64)},
 }
-MATMUL_WARPS = ((2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
+MATMUL_WARPS = ((2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (1, 2), (2, 1), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,6 @@ def candidates(
 
 def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     choices: dict[str, Sequence[Any]] = {"design": tuple(designs(family)), **SIZES[family]}
-    choices["arrangement"] = (None, *arrangements(atom))  # None: the design's own
     if family == "attention":
         if "head_dim" not in fixed:
             raise LayoutgenError("tune attention: --head-dim is needed, for example --head-dim 96")
@@ -137,7 +144,17 @@ def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator
         choices["warps"] = MATMUL_WARPS
     choices.update({name: (value,) for name, value in fixed.items()})
     for values in product(*choices.values()):
-        yield dict(zip(choices, values, strict=True))
+        options = dict(zip(choices, values, strict=True))
+        places = (fixed["arrangement"],) if "arrangement" in fixed else _arrangements(family, options["design"], atom)
+        for place in places:
+            yield options | {"arrangement": place}
+
+
+def _arrangements(family: str, design: str, atom: Atom) -> tuple[str | None, ...]:
+    """Return the arrangements that a design is tried with; None is for its own."""
+    if designs(family).get(design) is FastMatmulRequest:
+        return (None, *word_arrangements(atom))
+    return (None, *arrangements(atom))
 
 
 def _request(family: str, options: Mapping[str, Any]) -> Request:
@@ -145,6 +162,9 @@ def _request(family: str, options: Mapping[str, Any]) -> Request:
     known, name = designs(family), values.pop("design")
     if name not in known:
         raise LayoutgenError(f"design {name}: {family} has none of that name; known are {', '.join(known)}")
+    for field in values:
+        if field not in known[name].__dataclass_fields__:
+            raise LayoutgenError(f"{family}, design {name}: takes no {field}")
     return known[name](**values)
 
 

@@ -33,6 +33,7 @@ def evaluate(request: Mapping[str, Any], arch: str, profile: str, clock_mhz: int
         "request": wanted.as_dict(),
         "triton": compiled.triton,
         "tflops": predicted.mean,
+        "rates": list(found.rates(predicted.clock_mhz)),
         "low": predicted.low,
         "high": predicted.high,
         "bound_tflops": predicted.bound_tflops,

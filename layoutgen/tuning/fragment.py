@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request
 from layoutgen.profiles.profile import FLASH, FOLDER, parse_profile
 from layoutgen.tuning.search import Outcome
 
@@ -36,7 +36,11 @@ def expressible(request: Request, profile: str) -> bool:
                 profile=profile,
             ).request
         else:
+            features: dict[str, Any] = {}
+            if isinstance(request, FastMatmulRequest):
+                features = {"a_order": request.a_order, "accumulate": request.accumulate}
             made = api.matmul(
+                **features,
                 block_m=request.block_m,
                 block_n=request.block_n,
                 block_k=request.block_k,
@@ -63,7 +67,7 @@ def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> tuple[
     chosen = next((outcome for outcome in best if expressible(outcome.candidate.request, profile)), None)
     data = base_data(profile)
     if chosen is not None:
-        data["matrix_unit"] = _with_tile(dict(data["matrix_unit"]), chosen.candidate.request)
+        data["matrix_unit"] = _with_tile(dict(data["matrix_unit"]), chosen)
     data["tuned"] = [*data.get("tuned", []), *(_entry(outcome) for outcome in best)]
     parse_profile(data, profile)  # what is written must be readable
     header = (
@@ -74,8 +78,12 @@ def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> tuple[
     return header + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120), chosen
 
 
-def _with_tile(unit: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Return a matrix unit whose tile for this head dim, or first matmul tile, is the request's."""
+def _with_tile(unit: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return a matrix unit whose tile for this head dim, or first matmul tile, is the request's.
+
+    The fast matmul has one tile for every size of a block and way of summing: with the rates that were predicted.
+    """
+    request = outcome.candidate.request
     if isinstance(request, AttentionRequest):
         design = "flash" if request.design == AttentionRequest.design else f"flash_{request.design}"
         key = f"{design}_bias" if request.bias and f"{design}_bias" in FLASH else design
@@ -83,7 +91,18 @@ def _with_tile(unit: dict[str, Any], request: Request) -> dict[str, Any]:
         others = [dict(entry) for entry in unit.get(key, []) if entry["head_dim_le"] != request.head_dim]
         return unit | {key: sorted([tile, *others], key=lambda entry: entry["head_dim_le"])}
     warps = "x".join(map(str, request.warps))
-    first = {"block_m": request.block_m, "block_n": request.block_n, "block_k": request.block_k, "warps": warps}
+    first: dict[str, Any] = {
+        "block_m": request.block_m,
+        "block_n": request.block_n,
+        "block_k": request.block_k,
+        "warps": warps,
+    }
+    if isinstance(request, FastMatmulRequest):
+        rates = [round(rate, 1) for rate in outcome.result["rates"]]
+        tile = first | {"accumulate": request.accumulate, "tflops": rates}
+        same = ("block_m", "block_n", "accumulate")
+        others = [dict(entry) for entry in unit.get("matmul_fast", []) if any(entry[key] != tile[key] for key in same)]
+        return unit | {"matmul_fast": sorted([tile, *others], key=lambda entry: -max(entry["tflops"]))}
     return unit | {"matmul": [first, *(dict(entry) for entry in unit.get("matmul", []) if dict(entry) != first)]}
 
 

@@ -22,6 +22,7 @@ from layoutgen.tuning import Cache, candidates, tune
 from layoutgen.tuning import search as search_module
 from layoutgen.tuning.candidates import arrangements, candidate, splits
 from layoutgen.tuning.evaluate import evaluate
+from layoutgen.tuning.fragment import tuned_profile
 from layoutgen.tuning.pool import run_all
 
 VOLTA = load_profile("volta")
@@ -271,6 +272,50 @@ def test_the_command_writes_a_profile_that_emit_uses(tmp_path, monkeypatch):
     assert again.stderr.count(", known") == 4  # one per arrangement
     best = json.loads(again.stdout)["best"]
     assert [entry["tflops"] for entry in best] == sorted((entry["tflops"] for entry in best), reverse=True)
+
+
+def fast_outcome(rates, **fields):
+    request = lg.matmul(design="fast", **fields).request
+    figures = dict.fromkeys(("low", "high", "registers", "spill_bytes", "shared_bytes", "blocks_per_sm"), 1.0)
+    result = {"status": "predicted", "request": request.as_dict(), "tflops": rates[-1], "rates": rates, **figures}
+    return search_module.Outcome(candidate(request, VOLTA, "volta", 1290), "predicted", result)
+
+
+def test_a_fast_tile_takes_its_place_in_the_table(tmp_path):
+    """One tile for a size and a way of summing, the fastest first; and a shape then finds it."""
+    large = fast_outcome([70.04, 200.0], block_m=128, block_n=64, block_k=32, warps="2x1")
+    text, chosen = tuned_profile("volta", [large], "tune")
+    assert chosen is large
+    table = yaml.safe_load(text)["matrix_unit"]["matmul_fast"]
+    wanted = {
+        "block_m": 128,
+        "block_n": 64,
+        "block_k": 32,
+        "warps": "2x1",
+        "accumulate": "unit",
+        "tflops": [70.0, 200.0],
+    }
+    assert table[0] == wanted
+    assert sum((t["block_m"], t["block_n"], t["accumulate"]) == (128, 64, "unit") for t in table) == 1
+    assert len(table) == len(VOLTA.unit.matmul_fast)
+    path = tmp_path / "tuned.yml"
+    path.write_text(text)
+    made = lg.matmul(design="fast", shape=(1, 8192, 8192, 8192), profile=str(path)).request
+    assert (made.block_n, made.block_k, made.warps) == (64, 32, (2, 1))
+    apart = fast_outcome([50.0], block_m=128, block_n=64, block_k=32, warps="2x1", accumulate="tile")
+    again = yaml.safe_load(tuned_profile(str(path), [apart], "tune")[0])["matrix_unit"]["matmul_fast"]
+    assert len(again) == len(table) + all((t["block_n"], t["accumulate"]) != (64, "tile") for t in table)
+
+
+def test_the_search_knows_the_fast_designs_own_choices():
+    fixed = {"design": "fast", "block_m": 64, "block_n": 64, "block_k": 32, "a_order": "km", "accumulate": "tile"}
+    found, _ = candidates("matmul", "volta", fixed, 1290)
+    assert {c.request.a_order for c in found} == {"km"}
+    assert {c.request.accumulate for c in found} == {"tile"}
+    assert {c.request.arrangement for c in found} >= {"n2,m2", "m2,n2"}
+    assert {c.request.warps for c in found} >= {(1, 1), (1, 2), (2, 1)}
+    _, refused = candidates("matmul", "volta", {"block_k": 32, "warps": (2, 2), "a_order": "mk"}, 1290)
+    assert any("matmul, design simple: takes no a_order" in entry.reason for entry in refused)
 
 
 @pytest.mark.parametrize(
