@@ -121,6 +121,9 @@ def test_every_feature(attend, t_q, t_k, options):
         {"group_m": 4},
         {"a_order": "km", "b_order": "nk"},
         {"a_order": "km", "b_order": "kn"},
+        {"split_k": 3, "bias": True, "epilogue": "silu"},
+        {"operand_dtype": "float32", "accumulate": "tile"},
+        {"operand_dtype": "float32", "split_k": 2, "b_order": "nk"},
     ],
     ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -129,7 +132,8 @@ def test_matmul(torch, load, record, options):
     batch, m, n, k = 2, 333, 257, 515
     request = lg.matmul(design="fast", out_dtype="float32", **options).request
     module = load(lg.matmul(design="fast", out_dtype="float32", **options))
-    a, b = (torch.randint(-4, 5, shape, device="cuda").half() for shape in ((batch, m, k), (batch, k, n)))
+    dtype = getattr(torch, request.operand_dtype or request.dtype)
+    a, b = (torch.randint(-4, 5, shape, device="cuda").to(dtype) for shape in ((batch, m, k), (batch, k, n)))
     tensors = {
         "a": a if request.a_order == "mk" else a.transpose(1, 2).contiguous(),
         "b": b if request.b_order == "kn" else b.transpose(1, 2).contiguous(),
@@ -146,6 +150,9 @@ def test_matmul(torch, load, record, options):
     if request.residual:
         tensors["residual"] = torch.randn((batch, m, n), device="cuda")
         x = x + tensors["residual"].double()
+    if hasattr(module, "workspace"):
+        for name, (shape, held) in module.workspace(tensors["a"], tensors["b"]).items():
+            tensors[name] = torch.empty(shape, dtype=getattr(torch, held), device="cuda")
     module.matmul(**tensors, **scalars)
     error = ((tensors["c"].double() - x).abs().max() / x.abs().max()).item()
     asked = " ".join(f"{name}={value}" for name, value in options.items())
