@@ -20,6 +20,7 @@ from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import FastMatmulRequest, Request, attention_design, matmul_design
 from layoutgen.kernels.attention import check_head_dim
+from layoutgen.kernels.attention_layouts import WIDEST_PAIR
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 from layoutgen.kernels.request import STATISTICS_DTYPE, check_shape, parse_warps
 from layoutgen.plan import Plan
@@ -144,17 +145,22 @@ def attention(
     >>> attention(head_dim=96)
     <Kernel attention_d96_64x32: 34 obligations>
     """
-    check_head_dim(head_dim)
+    kind = attention_design(design, features)
+    check_head_dim(head_dim, kind.most_head_dim)
     unit = unit_of(profile)
     if block_m is None or block_n is None:
-        tile = matrix_unit_flash_tile(profile, head_dim, design, bias)
+        # The output takes registers, a wide Q and K shared memory alone.
+        value_dim = features.get("v_head_dim") or head_dim
+        tile = matrix_unit_flash_tile(profile, max(value_dim, min(head_dim, WIDEST_PAIR)), design, bias)
         if tile is None:
             raise LayoutgenError(
                 f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"
             )
         block_m = tile.block_m if block_m is None else block_m
         block_n = tile.block_n if block_n is None else block_n
-    request = attention_design(design, features)(
+    if warps is not None and "column_warps" in kind.__dataclass_fields__:
+        features.setdefault("column_warps", _warps(warps)[1])
+    request = kind(
         head_dim=head_dim,
         atom=atom or unit.atom.name,
         block_m=block_m,

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 COMMON = {"block_m", "block_n", "warps", "atom", "arrangement", "profile"}
 FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """What the fast matmul can do beside the product."""
-ATTENTION_FEATURES = {"row_blocks", "causal", "alignment", "window", "softcap", "sinks"}
+ATTENTION_FEATURES = {
+    "row_blocks",
+    "column_warps",
+    "v_head_dim",
+    "v_split",
+    "causal",
+    "alignment",
+    "window",
+    "softcap",
+    "sinks",
+}
 BY_FAMILY = {
     "attention": COMMON | {"design", "head_dim", "split", "bias", "out_dtype", *ATTENTION_FEATURES},
     "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype", "shape", *FEATURES},
@@ -31,7 +41,7 @@ BY_FAMILY = {
 @click.option("--list", "as_list", is_flag=True, help="List the default set.")
 @click.option("--check", is_flag=True, help="Fail when the default set in the folder (-o, else generated) has drifted.")
 @click.option("--diff", is_flag=True, help="As --check, and show the difference.")
-@click.option("--head-dim", type=int, help="attention: head dim, 16 to 256.")
+@click.option("--head-dim", type=int, help="attention: head dim, 16 to 256; fast: to what the card holds.")
 @click.option("--split", help="attention: parts of the head dim, for example 64,32.")
 @click.option("--bias/--no-bias", default=None, help="Add a bias: to the scores; matmul, fast: to the product.")
 @click.option("--block-m", type=int, help="Rows of a block.")
@@ -54,6 +64,9 @@ BY_FAMILY = {
 @click.option("--residual", is_flag=True, default=None, help="matmul, fast: add an array of C's shape at the end.")
 @click.option("--out-dtype", help="Dtype of the result, float16 or float32; attention: the fast design.")
 @click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")
+@click.option("--column-warps", type=int, help="attention, fast: warps that share rows and divide the head dim.")
+@click.option("--v-head-dim", type=int, help="attention, fast: head dim of V and the output.  [default: --head-dim]")
+@click.option("--v-split", help="attention, fast: parts of V's head dim.")
 @click.option("--causal", is_flag=True, default=None, help="attention, fast: a query sees no key after its own.")
 @click.option("--alignment", help="attention, fast: which key is a query's own, top-left or bottom-right.")
 @click.option("--window", help="attention, fast: keys seen left and right of a query's own, -1 for all: 128,0.")
@@ -111,8 +124,9 @@ def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
         return (api.matmul(**given),)
     if "head_dim" not in given:
         raise LayoutgenError("emit attention: --head-dim is needed, for example --head-dim 96")
-    if "split" in given:
-        given["split"] = integers(given["split"], "split")
+    for name in ("split", "v_split"):
+        if name in given:
+            given[name] = integers(given[name], name)
     if "window" in given:
         given["window"] = window(given["window"])
     return (api.attention(**given),)

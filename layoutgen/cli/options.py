@@ -64,7 +64,9 @@ def derive_tiling(
 
 LAUNCH_OPTIONS = (
     click.option(
-        "--shape", default=None, help="B,H,Hkv,Tq,Tk,D (attention) or Z,M,N,K (matmul).  [default: T = 1024, 1024^3]"
+        "--shape",
+        default=None,
+        help="B,H,Hkv,Tq,Tk,D[,Dv] (attention) or Z,M,N,K (matmul).  [default: T = 1024, 1024^3]",
     ),
     click.option(
         "--order", default=None, help="Order in memory: bhtd, bthd, bhdt (attention); nn, nt, tn, tt (matmul)."

@@ -13,7 +13,9 @@ from layoutgen.emission.attention_fast_views import (
     layout_views,
     operand_views,
     part_views,
+    partial_view,
     sums_view,
+    value_views,
 )
 from layoutgen.emission.views import TRITON_TYPE, MmaView, legend, mma_view
 from layoutgen.kernels.attention_fast import ALIGNMENTS, FastAttentionRequest
@@ -48,17 +50,19 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     names = bit_names(request)
     chain = next(iter(request.chains.values()))
     vector = VECTOR_BYTES // request.element_bytes
-    parts = list(part_views(request))
-    suffixes = [part.suffix for part in parts]
+    parts, value_parts = list(part_views(request)), list(value_views(request))
+    partial = partial_view(request)
     cuts, pieces = cut_weights(request.block_n, chain.group)
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
+    overhang = sum(request.parts) > request.head_dim or sum(request.value_parts) > request.value_dim
     arrays = "q, k, v, out, lse" + (", bias" if request.bias else "") + (", sinks" if request.sinks else "")
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
         "legend": legend(scores),
         "layouts": layout_views(request),
-        "tiles": [tile for part in parts for tile in (part.query, part.key, part.value)],
+        "tiles": [*(tile for part in parts for tile in (part.query, part.key)), *(part.value for part in value_parts)],
+        "partial": partial,
         "products": [
             Product("mma_s", mma_view(scores.atom)),
             Product("mma_o", mma_view(chain.second.atom)),
@@ -72,6 +76,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "exchanged_register": exchanged[1],
         "sums": sums_view(request),
         "parts": parts,
+        "value_parts": value_parts,
         "cuts": cuts,
         "pieces": pieces,
         "spans": _spans(request),
@@ -100,19 +105,35 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "float32": "".join(
             [", out" if request.o_dtype == STATISTICS_DTYPE else "", " and sinks" if request.sinks else ""]
         ),
-        "buffers": [f"{kind}_buffer{suffix}" for kind in "qkv" for suffix in suffixes],
-        "state": [*(f"{kind}{suffix}" for kind in ("value", "output") for suffix in suffixes), "row_max", "row_sum"],
-        "scores_shape": str(list(scores.shape)),
+        "buffers": [
+            *(f"{kind}_buffer{part.suffix}" for kind in "qk" for part in parts),
+            *(f"v_buffer{part.suffix}" for part in value_parts),
+            *(piece[2] for piece in (partial.pieces if partial else ())),
+        ],
+        "state": [
+            *(f"{kind}{part.suffix}" for kind in ("value", "output") for part in value_parts),
+            "row_max",
+            "row_sum",
+        ],
+        "scores_shape": str(list(request.score_product.shape)),
         "k": chain.k,
         "vector": vector,
+        "column_warps": request.column_warps,
+        "columns_fetched": request.columns_fetched,
         "block_m": request.block_m,
         "block_n": request.block_n,
-        "rows_per_warp": request.block_m // request.num_warps,
+        "rows_per_warp": request.block_m // request.row_warps,
         "columns": sum(request.parts),
+        "value_columns": sum(request.value_parts),
         "head_dim": request.head_dim,
+        "value_dim": request.value_dim,
         "dtype": request.dtype,
-        "overhang": sum(request.parts) > request.head_dim,
-        "overhang_text": ", as are columns beyond the head dim" if sum(request.parts) > request.head_dim else "",
+        "overhang": overhang,
+        # What loads are told of the head dim: only where a part overhangs does it matter.
+        "width": ", width" * overhang,
+        "key_width": f", {request.head_dim}" * overhang,
+        "value_width": f", {request.value_dim}" * overhang,
+        "overhang_text": ", as are columns beyond the head dim" if overhang else "",
         "kernel_parameters": list(fast_attention_signature(request)),
         "host_parameters": f"{arrays}, scale=None",
         "host_arrays": arrays,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from layoutgen.algebra import LinearLayout, Space
 from layoutgen.emission.views import LayoutView, OperandView, layout_view, operand_view
-from layoutgen.kernels.attention_fast import FastAttentionRequest, without_copies
+from layoutgen.kernels.attention_fast import FastAttentionRequest
+from layoutgen.kernels.attention_layouts import without_copies
 from layoutgen.plan.rows import RowStaging
-from layoutgen.plan.staging import VECTOR_BYTES
-from layoutgen.tiling import Relabelling
+from layoutgen.tiling import Relabelling, Tiling
+from layoutgen.tiling.divided import copied
 from layoutgen.tiling.relabelling import relabel
 from layoutgen.tiling.tile import hardware_order
 
@@ -38,7 +39,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the head dim, columns start to stop."""
+    """One part of the head dim of Q and K, columns start to stop."""
 
     suffix: str
     start: int
@@ -46,6 +47,15 @@ class Part:
     vectors: int
     query: TileView
     key: TileView
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """One part of the head dim of V and O, columns start to stop."""
+
+    suffix: str
+    start: int
+    stop: int
     value: TileView
     turn_bit: int
     output_shape: str
@@ -82,6 +92,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class SumsView:
+    """The exchange of partial sums: S of all warps, one below the other, and its pieces.
+
+    Of each piece: the tensor's name, that of what is fetched, its buffer's, and that of the buffer in which it lies.
+    """
+
+    layout: str
+    buffer: str
+    offsets: str
+    whole: str
+    shape: str
+    pieces: tuple[tuple[str, str, str, str], ...]
+    rows: tuple[int, ...]
+    comment: str
+
+
+@dataclass(frozen=True)
 class Cut:
     """One cut of P into two halves of its keys."""
 
@@ -110,28 +137,46 @@ class Sums:
 
 
 def bit_names(request: FastAttentionRequest) -> dict[str, list[str]]:
-    """Return the names of the bits of S's hardware dims."""
-    scores = request.scores
-    return hardware_order(scores.unit, scores.block_m, scores.block_n, scores.warps)
+    """Return the names of the bits of S's hardware dims; cw0, cw1 tell warps apart that share rows."""
+    return _with_group(request, request.scores)
+
+
+def _with_group(request: FastAttentionRequest, tiling: Tiling) -> dict[str, list[str]]:
+    names = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
+    group = [f"cw{bit}" for bit in range(request.column_warps.bit_length() - 1)]
+    return {**names, "warp": [*names["warp"], *group]}
 
 
 def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
     """Return the layouts of S, P, O and of the fragments of Q, K and V, with a comment per bit."""
-    scores, names = request.scores, bit_names(request)
+    names, warps = bit_names(request), request.column_warps
     steps = [f"step{bit}" for bit in range(request.steps_fetched.bit_length() - 1)]
     deep = {**names, "register": [*names["register"], *steps]}
-    keys = request.steps_fetched * scores.unit.shape[2]
+    columns = request.columns_fetched
     chain = next(iter(request.chains.values()))
-    matrix = layout_view("MATRIX_S", "S = Q K^T as a matrix: who holds which score.", scores.accumulator, "mn", names)
-    found = [
-        matrix,
-        regrouped("ACCUMULATOR_S", matrix, scores.grouped),
-        _fragment_view("FRAGMENT_Q", f"{keys} columns of Q at once, [m, k].", request.query_fragment, "mk", deep),
-        _fragment_view("FRAGMENT_K", f"{keys} columns of K at once, [n, k].", request.key_fragment, "nk", deep),
+    matrix = layout_view(
+        "MATRIX_S", "S = Q K^T as a matrix: who holds which score.", request.matrix_scores, "mn", names
+    )
+    summed = matrix
+    found = [matrix]
+    if request.partial_sums is not None:
+        stacked = request.score_product.accumulator.reshape((warps * request.block_m, request.block_n))
+        comment = f"S as each of {warps} warps sums it over its columns of Q and K: one matrix below the other."
+        summed = layout_view("PARTIAL_S", comment, stacked, "mn", names)
+        found.append(summed)
+        if request.partial_sums.pieces == 2:
+            gone = request.matrix_scores.columns.index(request.block_n >> 1)
+            kept = {**names, "register": [name for bit, name in enumerate(names["register"]) if bit != gone]}
+            half = layout_view("HALF_S", "The half of S with its low columns.", request.partial_sums.sums, "mn", kept)
+            found.append(half)
+    found += [
+        regrouped("ACCUMULATOR_S", summed, request.score_product.grouped),
+        _fragment_view("FRAGMENT_Q", f"{columns} columns of Q at once, [m, k].", request.fetched["query"], "mk", deep),
+        _fragment_view("FRAGMENT_K", f"{columns} columns of K at once, [n, k].", request.fetched["key"], "nk", deep),
         layout_view(
             "WEIGHTS",
             f"{chain.group} keys of P after the exchange: rows where O's left operand wants them.",
-            chain.group_weights,
+            copied(chain.group_weights, warps),
             "mn",
             {**names, "register": [name for name in names["register"] if name not in chain.group_bits]},
         ),
@@ -143,12 +188,14 @@ def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
         )
         found.append(by_keys)
     for part, chain in request.chains.items():
-        own = hardware_order(chain.second.unit, chain.second.block_m, part, chain.second.warps)
-        view = layout_view(f"MATRIX_O{part}", f"{part} columns of O as a matrix.", chain.second.accumulator, "md", own)
+        own = _with_group(request, chain.second)
+        product = request.output_products[part]
+        view = layout_view(f"MATRIX_O{part}", f"{part} columns of O as a matrix.", product.accumulator, "md", own)
+        value = request.fetched[f"value{part}"]
         found += [
             view,
-            regrouped(f"ACCUMULATOR_O{part}", view, chain.grouped),
-            layout_view(f"FRAGMENT_V{part}", f"{chain.k} keys of V at once, [k, d].", chain.fetched, "kd", own),
+            regrouped(f"ACCUMULATOR_O{part}", view, product.grouped),
+            layout_view(f"FRAGMENT_V{part}", f"{chain.k} keys of V at once, [k, d].", value, "kd", own),
         ]
     return tuple(found)
 
@@ -171,34 +218,80 @@ def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutVie
 
 
 def part_views(request: FastAttentionRequest) -> Iterator[Part]:
-    """Yield the parts of the head dim."""
-    start = 0
-    vector = VECTOR_BYTES // request.element_bytes
-    for index, size in enumerate(request.parts):
-        suffix = f"{index}" if len(request.parts) > 1 else ""
-        chain = request.chains[size]
-        stop = start + size
-        fragments = {"query": request.query_fragment, "key": request.key_fragment, "value": chain.fetched}
-        tiles = {
-            kind: _tile(
-                f"{kind[0].upper()}{suffix}", f"{kind[0].upper()}, columns {start} to {stop - 1}", rows, fragment
+    """Yield the parts of the head dim of Q and K."""
+    for index, (suffix, start, stop) in enumerate(_ranges(request.parts)):
+        query, key = (
+            _tile(
+                f"{kind[0].upper()}{suffix}",
+                f"{kind[0].upper()}, columns {start} to {stop - 1}",
+                request.rows[f"{kind}{index}"],
+                request.fetched[kind],
             )
-            for kind, fragment in fragments.items()
-            for rows in [request.rows[f"{kind}{index}"]]
-        }
-        yield Part(
+            for kind in ("query", "key")
+        )
+        yield Part(suffix, start, stop, (stop - start) // request.columns_fetched, query, key)
+
+
+def value_views(request: FastAttentionRequest) -> Iterator[ValuePart]:
+    """Yield the parts of the head dim of V and O."""
+    for index, (suffix, start, stop) in enumerate(_ranges(request.value_parts)):
+        size = stop - start
+        rows, fragment = request.rows[f"value{index}"], request.fetched[f"value{size}"]
+        yield ValuePart(
             suffix=suffix,
             start=start,
             stop=stop,
-            vectors=size // vector,
-            query=tiles["query"],
-            key=tiles["key"],
-            value=tiles["value"],
-            turn_bit=chain.flip[0],
-            output_shape=str(list(chain.shape)),
-            store_mask="r < queries" if stop <= request.head_dim else f"(r < queries) & (d < {request.head_dim})",
+            value=_tile(f"V{suffix}", f"V, columns {start} to {stop - 1}", rows, fragment),
+            turn_bit=request.chains[size].flip[0],
+            output_shape=str(list(request.output_products[size].shape)),
+            store_mask="r < queries" if stop <= request.value_dim else f"(r < queries) & (d < {request.value_dim})",
         )
-        start = stop
+
+
+def _ranges(parts: tuple[int, ...]) -> Iterator[tuple[str, int, int]]:
+    """Yield the suffix of each part's names, its first column and the one after its last."""
+    start = 0
+    for index, size in enumerate(parts):
+        yield f"{index}" if len(parts) > 1 else "", start, start + size
+        start += size
+
+
+def partial_view(request: FastAttentionRequest) -> SumsView | None:
+    """Return how warps that share rows exchange the partial sums of S, if there are any."""
+    sums = request.partial_sums
+    if sums is None:
+        return None
+    stored, fetched = sums.stored_access, sums.fetched_access
+    k_first, v_first = (f"{kind}_buffer{'0' * (len(parts) > 1)}" for kind, parts in _buffers(request))
+    halves = [
+        ("partial_low", "scores_low", "s_buffer_low", k_first),
+        ("partial_high", "scores_high", "s_buffer_high", v_first),
+    ]
+    pieces = [("partial", "scores", "s_buffer", k_first)] if sums.pieces == 1 else halves
+    what = "The partial sums of S" + ", a half" * (sums.pieces == 2)
+    return SumsView(
+        layout="MATRIX_S" if sums.pieces == 1 else "HALF_S",
+        buffer="BUFFER_S",
+        offsets=_offsets(sums.buffer),
+        whole=str([sums.shape[0], request.block_n]),
+        shape=str(list(sums.shape)),
+        pieces=tuple(pieces),
+        rows=tuple(range(0, sums.shape[0], request.block_m)),
+        comment=(
+            f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in "
+            f"{stored.wavefronts} wavefronts ({stored.minimum} at least), and fetches those of each warp in "
+            f"{fetched.wavefronts} ({fetched.minimum})."
+        ),
+    )
+
+
+def _buffers(request: FastAttentionRequest) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return ("k", request.parts), ("v", request.value_parts)
+
+
+def _offsets(buffer: LinearLayout) -> str:
+    """Return the bases of a buffer by offset."""
+    return str([list(buffer.codomain.unpack(column)) for column in buffer.columns])
 
 
 def _tile(name: str, what: str, rows: RowStaging, fragment: LinearLayout) -> TileView:
@@ -207,7 +300,7 @@ def _tile(name: str, what: str, rows: RowStaging, fragment: LinearLayout) -> Til
     return TileView(
         loaded=layout_view(f"TILE_{name}", what, rows.loaded, "rc", bits),
         buffer=f"BUFFER_{name}",
-        offsets=str([list(rows.buffer.codomain.unpack(column)) for column in rows.buffer.columns]),
+        offsets=_offsets(rows.buffer),
         shape=str(list(rows.shape)),
         comment=(
             f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in {stored.wavefronts} "
@@ -219,13 +312,14 @@ def _tile(name: str, what: str, rows: RowStaging, fragment: LinearLayout) -> Til
 
 def operand_views(request: FastAttentionRequest) -> Iterator[Operand]:
     """Yield the functions that relabel fragments of Q, K, P and V."""
-    scores = request.scores
+    scores = request.score_product
     yield Operand(operand_view("operand_q", "FRAGMENT_Q", scores.relabel_a), "A k-step of Q", "", "ACCUMULATOR_S")
     yield Operand(operand_view("operand_k", "FRAGMENT_K", scores.relabel_b), "A k-step of K", "", "ACCUMULATOR_S")
     for part, chain in request.chains.items():
-        view = operand_view(f"operand_p{part}", "WEIGHTS", chain.relabel_a)
+        product = request.output_products[part]
+        view = operand_view(f"operand_p{part}", "WEIGHTS", product.relabel_a)
         yield Operand(view, f"The weights of a step, told apart by {chain.gathered[0]},", "", f"ACCUMULATOR_O{part}")
-        view = operand_view(f"operand_v{part}", f"FRAGMENT_V{part}", chain.relabel_b)
+        view = operand_view(f"operand_v{part}", f"FRAGMENT_V{part}", product.relabel_b)
         yield Operand(view, f"{chain.k} keys of V", ".permute([1, 0])", f"ACCUMULATOR_O{part}")
 
 
@@ -293,4 +387,4 @@ def _sums_layout(request: FastAttentionRequest) -> tuple[LinearLayout, str, dict
         **names,
         "register": [name for bit, name in enumerate(names["register"]) if bit in kept and bit < registers],
     }
-    return LinearLayout(domain, codomain, tuple(columns)), "ml", named
+    return copied(LinearLayout(domain, codomain, tuple(columns)), request.column_warps), "ml", named

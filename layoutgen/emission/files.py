@@ -14,7 +14,7 @@ from typing import Any
 from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request, covering_split
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling.words import oriented
@@ -36,7 +36,7 @@ def file_name(request: Request) -> str:
         marks.append(str(request.arrangement).replace(",", "_"))
     if isinstance(request, AttentionRequest):
         stem = f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}"
-        if request.parts != covering_split(request.head_dim):
+        if request.parts != request.usual_split:
             marks.append("split_" + "_".join(map(str, request.parts)))
         marks += ["bias"] if request.bias else []
         if isinstance(request, FastAttentionRequest):

@@ -30,11 +30,12 @@ def tensors(request: Request) -> dict[str, Dims]:
         return ("batch", f"stride_{letter}b", "batch"), ("head", f"stride_{letter}h", count)
 
     size = request.head_dim
+    value = getattr(request, "value_dim", size)
     result: dict[str, Dims] = {
         "q": (*heads("q", "heads"), ("query", "stride_qt", "t_q"), ("head dim", "stride_qd", size)),
         "k": (*heads("k", "kv_heads"), ("key", "stride_kt", "t_k"), ("head dim", "stride_kd", size)),
-        "v": (*heads("v", "kv_heads"), ("key", "stride_vt", "t_k"), ("head dim", "stride_vd", size)),
-        "out": (*heads("o", "heads"), ("query", "stride_ot", "t_q"), ("head dim", "stride_od", size)),
+        "v": (*heads("v", "kv_heads"), ("key", "stride_vt", "t_k"), ("head dim", "stride_vd", value)),
+        "out": (*heads("o", "heads"), ("query", "stride_ot", "t_q"), ("head dim", "stride_od", value)),
         "lse": (*heads("l", "heads"), ("query", "stride_lt", "t_q")),
     }
     if getattr(request, "sinks", False):

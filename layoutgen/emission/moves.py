@@ -18,6 +18,10 @@ MOVES = (
     "static_range",
     "zeros",
     "convert_layout",
+    "split",
+    "join",
+    "reinterpret",
+    "_reinterpret",
     "inline_asm_elementwise",
     "SwizzledSharedLayout",
 )

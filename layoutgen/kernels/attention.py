@@ -24,49 +24,55 @@ from layoutgen.tiling import Tiling, arrange, derive
 MIN_HEAD_DIM, MAX_HEAD_DIM = 16, 256
 
 
-def covering_split(head_dim: int) -> tuple[int, ...]:
-    """Return the smallest sum of at most two powers of two >= 16 that covers a head dim, larger part first.
+def covering_split(head_dim: int, least: int = MIN_HEAD_DIM, most: int = MAX_HEAD_DIM) -> tuple[int, ...]:
+    """Return the smallest sum of at most two powers of two from `least` on that covers a head dim, larger part first.
 
-    Of two equal sums the one with two parts is taken, unless the head dim is a power of two itself.
+    Of two equal sums the one with two parts is taken, unless the head dim is a power of two itself. Head dims above
+    `most` are refused.
 
-    >>> covering_split(96), covering_split(112), covering_split(128)
-    ((64, 32), (64, 64), (128,))
+    >>> covering_split(96), covering_split(112), covering_split(128), covering_split(136, least=32)
+    ((64, 32), (64, 64), (128,), (128, 32))
     """
-    check_head_dim(head_dim)
-    if is_power_of_two(head_dim):
+    check_head_dim(head_dim, most)
+    if is_power_of_two(head_dim) and head_dim >= least:
         return (head_dim,)
-    sizes = [1 << bits for bits in range(4, 9)]
+    sizes = [1 << bits for bits in range(least.bit_length() - 1, most.bit_length())]
+    if head_dim <= least:
+        return (least,)
     pairs = [(large, small) for large in sizes for small in sizes if small <= large and large + small >= head_dim]
     return min(pairs, key=sum)
 
 
-def check_head_dim(head_dim: int) -> None:
-    if not MIN_HEAD_DIM <= head_dim <= MAX_HEAD_DIM:
-        nearest = min(max(head_dim, MIN_HEAD_DIM), MAX_HEAD_DIM)
+def check_head_dim(head_dim: int, most: int = MAX_HEAD_DIM) -> None:
+    if not MIN_HEAD_DIM <= head_dim <= most:
+        nearest = min(max(head_dim, MIN_HEAD_DIM), most)
         raise LayoutgenError(
-            f"head dim {head_dim}: must lie in {MIN_HEAD_DIM}..{MAX_HEAD_DIM}; the nearest legal one is {nearest}"
+            f"head dim {head_dim}: must lie in {MIN_HEAD_DIM}..{most}; the nearest legal one is {nearest}"
         )
 
 
-def check_split(split: tuple[int, ...], head_dim: int) -> None:
-    cover = " + ".join(map(str, covering_split(head_dim)))
+def check_split(
+    split: tuple[int, ...], head_dim: int, least: int = MIN_HEAD_DIM, most: int = MAX_HEAD_DIM, name: str = "split"
+) -> None:
+    """Refuse a split that is not one or two powers of two from `least` to `most`, or does not cover the head dim."""
+    cover = " + ".join(map(str, covering_split(head_dim, least, most)))
     text = ",".join(map(str, split))
     if not 1 <= len(split) <= 2:
         count = {0: "no parts", 3: "three parts"}.get(len(split), f"{len(split)} parts")
         raise LayoutgenError(
-            f"split {text} has {count}; at most two are allowed: head dim {head_dim} is covered by {cover}"
+            f"{name} {text} has {count}; at most two are allowed: head dim {head_dim} is covered by {cover}"
         )
     for part in split:
-        if not is_power_of_two(part) or not MIN_HEAD_DIM <= part <= MAX_HEAD_DIM:
+        if not is_power_of_two(part) or not least <= part <= most:
             raise LayoutgenError(
-                f"split {text}: part {part} is not a power of two in {MIN_HEAD_DIM}..{MAX_HEAD_DIM}; "
+                f"{name} {text}: part {part} is not a power of two in {least}..{most}; "
                 f"head dim {head_dim} is covered by {cover}"
             )
     if sum(split) < head_dim:
-        raise LayoutgenError(f"split {text} covers {sum(split)} of head dim {head_dim}, which is covered by {cover}")
+        raise LayoutgenError(f"{name} {text} covers {sum(split)} of head dim {head_dim}, which is covered by {cover}")
     if sum(split[:-1]) >= head_dim:
         raise LayoutgenError(
-            f"split {text}: part {split[-1]} lies beyond head dim {head_dim}, which is covered by {cover}"
+            f"{name} {text}: part {split[-1]} lies beyond head dim {head_dim}, which is covered by {cover}"
         )
 
 
@@ -91,6 +97,7 @@ class AttentionRequest:
 
     family = "attention"
     design = "simple"
+    most_head_dim = MAX_HEAD_DIM
     template = "attention.py.jinja"
 
     @property
@@ -103,7 +110,7 @@ class AttentionRequest:
         unit = arrange(float_atom(self.atom), self.arrangement)
         object.__setattr__(self, "atom", unit.atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
-        split = covering_split(self.head_dim) if self.split is None else tuple(self.split)
+        split = self.usual_split if self.split is None else tuple(self.split)
         object.__setattr__(self, "split", split)
         check_split(split, self.head_dim)
         check_power_of_two("block_m", self.block_m, unit.shape[0], "the query rows of a warp")
@@ -113,6 +120,11 @@ class AttentionRequest:
     def parts(self) -> tuple[int, ...]:
         """The parts of the head dim, larger first."""
         return self.split or ()
+
+    @property
+    def usual_split(self) -> tuple[int, ...]:
+        """The split of requests that name none."""
+        return covering_split(self.head_dim)
 
     @property
     def warps(self) -> tuple[int, int]:

@@ -1,113 +1,43 @@
-"""Flash attention, forward, the fast design: the request and its plan.
+"""Flash attention, forward, the fast design: the request and the layouts that it leads to.
 
 A warp owns two units of rows where it can, so that one fragment of K or V in registers serves two instructions. Rows of
 Q, K and V are kept and fetched as whole 16-byte vectors, V as it lies in memory; the weights become a left operand
 by exchanges within the warp. See tiling.chained for the second product, docs/attention.md for the order of the loop.
+
+Where a warp cannot hold all columns of O, several share its rows (tiling.divided): each sums S over its part of the
+head dim, the partial sums go through shared memory to all of them, and each computes its part of O's columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
-from layoutgen.algebra import LinearLayout, Space
-from layoutgen.atoms import CATALOGUE, Atom
+from layoutgen.algebra import LinearLayout
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.attention import AttentionRequest, check_head_dim, check_split, covering_split
+from layoutgen.kernels.attention import MIN_HEAD_DIM, AttentionRequest, check_head_dim, check_split, covering_split
+from layoutgen.kernels.attention_layouts import (
+    arrangements_of,
+    deepened,
+    right_operand_by_columns,
+    usual_column_warps,
+    usual_row_blocks,
+)
+from layoutgen.kernels.attention_plan import plan_of, proofs_of
 from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, contiguous, float_atom
-from layoutgen.plan import Move, Plan, Tile
+from layoutgen.plan import Plan
+from layoutgen.plan.partial import PartialSums, exchange_sums
 from layoutgen.plan.rows import RowStaging, stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES
-from layoutgen.proofs import Verdict, prove
-from layoutgen.proofs.chained import cut_into_steps, prove_chain
-from layoutgen.proofs.staging import staged
+from layoutgen.proofs import Verdict
 from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.chained import Chain, rename_bits, vector_columns
-
-WIDEST_PAIR = 128
-"""The most columns of O for which a thread can hold those of two units of rows, next to S."""
-
+from layoutgen.tiling.divided import Product, copied, divided, stacked
 
 ALIGNMENTS = ("top-left", "bottom-right")
 """How queries and keys of different number are aligned: at the first of each, or at the last."""
-
-
-def deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
-    """Return what a thread fetches of `steps` k-steps at once: the steps are the highest registers.
-
-    >>> deepened(LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0]]}, (2, 2)), 2).bases["register"]
-    [[0, 1], [0, 2]]
-    """
-    rows, k = fragment.shape
-    wider = Space.of_shape((rows, k * steps))
-    bases = {dim: [list(basis) for basis in rows] for dim, rows in fragment.bases.items()}
-    bases["register"] += [[0, k << bit] for bit in range(steps.bit_length() - 1)]
-    return LinearLayout.from_bases(bases, wider)
-
-
-def without_copies(layout: LinearLayout) -> tuple[LinearLayout, tuple[int, ...]]:
-    """Return a layout without the registers that only repeat others, and which register bits are left.
-
-    >>> thin, kept = without_copies(LinearLayout.from_bases({"register": [[1], [0], [2]]}, (4,)))
-    >>> thin.bases["register"], kept
-    ([[1], [2]], (0, 2))
-    """
-    kept = tuple(bit for bit in range(layout.domain.bits_of("register")) if layout.columns[bit])
-    bases = {dim: list(rows) for dim, rows in layout.bases.items()}
-    bases["register"] = [bases["register"][bit] for bit in kept]
-    return LinearLayout.from_bases(bases, layout.codomain), kept
-
-
-def with_copies(thin: LinearLayout, like: LinearLayout) -> LinearLayout:
-    """Return a layout with registers that repeat others where `like` has them: what without_copies took away."""
-    rows = iter(thin.bases["register"])
-    zero = [0] * len(thin.shape)
-    registers = range(like.domain.bits_of("register"))
-    bases = {dim: list(bases) for dim, bases in thin.bases.items()}
-    bases["register"] = [next(rows) if like.columns[bit] else zero for bit in registers]
-    return LinearLayout.from_bases(bases, thin.codomain)
-
-
-def right_operand_by_columns(atom: Atom) -> Atom:
-    """Return the atom that differs from the given one in that a thread holds neighbouring columns of B.
-
-    Then B is fetched as it lies in memory, columns along the rows. Raises LayoutgenError when there is none.
-    """
-    for other in CATALOGUE:
-        same = (other.a, other.accumulator, other.lane, other.shape) == (
-            atom.a,
-            atom.accumulator,
-            atom.lane,
-            atom.shape,
-        )
-        if same and other.b != atom.b and other.b.formula("n")[0][0] in other.b.register_names:
-            return other
-    raise LayoutgenError(
-        f"design fast: no atom is {atom.alias} with neighbouring columns of B in registers; take --design simple"
-    )
-
-
-@cache
-def arrangements_of(atom: Atom) -> tuple[str, str]:
-    """Return the arrangements of S and of O: rows of Q without conflicts, and the key bit that can be gathered."""
-    k = atom.shape[2]
-    key_bit = k.bit_length() - 1
-    top = atom.shape[1].bit_length() - 1
-
-    def cost(row_bit: int) -> int:
-        tiling = derive(atom, 32, 32, (1, 1), f"m{row_bit},n{key_bit}")
-        fragment = deepened(tiling.fragment_a, VECTOR_BYTES // 2 // k)
-        return stage_rows((32, 32), fragment, 2, 1).fetched_access(fragment).wavefronts
-
-    row_bit = min(range(atom.shape[0].bit_length()), key=lambda bit: (cost(bit), -bit))
-    return f"m{row_bit},n{key_bit}", f"m{row_bit},n{top}"
-
-
-def usual_row_blocks(parts: tuple[int, ...]) -> int:
-    """Return the units along the rows of a warp for requests that name none: two, or one if O takes too much."""
-    return 2 if sum(parts) <= WIDEST_PAIR else 1
 
 
 @dataclass(frozen=True)
@@ -115,7 +45,9 @@ class FastAttentionRequest(AttentionRequest):
     """The fast design of an attention kernel; fields as for AttentionRequest.
 
     `row_blocks` are the units along the rows of a warp: how many instructions one fragment of K or V serves. Without it
-    there are two, or one where the output takes too many registers.
+    there are two, or one where the output takes too many registers. `column_warps` share the rows and divide the head
+    dim among themselves; without it they are as many as need be. `v_head_dim` is the head dim of V and the output,
+    where it is not that of Q and K, and `v_split` its parts.
 
     `causal`, or a `window` of keys to the left and right of a query's own (-1: all), hide keys; `alignment` says which
     key is a query's own: key number i is that of query i (top-left), or the last key that of the last query
@@ -124,9 +56,14 @@ class FastAttentionRequest(AttentionRequest):
 
     >>> FastAttentionRequest(head_dim=96, atom="m8n8k4", block_m=128, block_n=32).warps
     (4, 1)
+    >>> FastAttentionRequest(head_dim=256, atom="m8n8k4", block_m=128, block_n=16).warps
+    (4, 2)
     """
 
     row_blocks: int = 0
+    column_warps: int = 0
+    v_head_dim: int | None = None
+    v_split: tuple[int, ...] | None = None
     causal: bool = False
     window: tuple[int, int] | None = None
     alignment: str = ALIGNMENTS[0]
@@ -135,6 +72,7 @@ class FastAttentionRequest(AttentionRequest):
     out_dtype: str | None = None
 
     design = "fast"
+    most_head_dim = 1024  # that is derived; whether a card holds it, its limits say
     template = "attention_fast.py.jinja"
 
     @property
@@ -142,7 +80,7 @@ class FastAttentionRequest(AttentionRequest):
         return arrangements_of(float_atom(self.atom))[0]
 
     def __post_init__(self) -> None:
-        check_head_dim(self.head_dim)
+        check_head_dim(self.head_dim, self.most_head_dim)
         atom = float_atom(self.atom)
         if len(atom.free_lane_bits) != 2:
             raise LayoutgenError(
@@ -153,15 +91,31 @@ class FastAttentionRequest(AttentionRequest):
         object.__setattr__(self, "atom", atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
         self._check_features(atom.operand_dtype)
-        split = covering_split(self.head_dim) if self.split is None else tuple(self.split)
-        object.__setattr__(self, "split", split)
-        check_split(split, self.head_dim)
-        object.__setattr__(self, "row_blocks", self.row_blocks or usual_row_blocks(split))
+        self._check_parts()
+        object.__setattr__(self, "row_blocks", self.row_blocks or self.usual_row_blocks)
         check_power_of_two("row_blocks", self.row_blocks, 1, "one unit along the rows of a warp")
         rows = unit.shape[0] * self.row_blocks
         check_power_of_two("block_m", self.block_m, rows, "the query rows of a warp")
         check_power_of_two("block_n", self.block_n, unit.shape[1], "the keys of a unit")
-        _ = self.chains  # raises when the units do not tile the block
+        _ = self.chains, self.partial_sums  # raise when the units do not tile the block, or the sums have no room
+
+    def _check_parts(self) -> None:
+        """Normalise the head dims, their parts and the warps that divide them, and refuse what is none."""
+        if self.v_head_dim is not None:
+            check_head_dim(self.v_head_dim, self.most_head_dim)
+        if self.v_head_dim == self.head_dim and self.v_split in (None, self.split):
+            object.__setattr__(self, "v_head_dim", None)
+        if self.v_head_dim is None and self.v_split is not None:
+            raise LayoutgenError("v_split: V has the parts of Q and K unless it has a head dim of its own: v_head_dim")
+        object.__setattr__(self, "column_warps", self.column_warps or usual_column_warps(self.value_dim))
+        check_power_of_two("column_warps", self.column_warps, 1, "one warp with all columns of O")
+        split = self.usual_split if self.split is None else tuple(self.split)
+        check_split(split, self.head_dim, self._least_part, self.most_head_dim)
+        object.__setattr__(self, "split", split)
+        if self.v_head_dim is not None:
+            v_split = self.usual_v_split if self.v_split is None else tuple(self.v_split)
+            check_split(v_split, self.v_head_dim, self._least_part, self.most_head_dim, "v_split")
+            object.__setattr__(self, "v_split", v_split)
 
     def _check_features(self, dtype: str) -> None:
         """Normalise what was asked for, and refuse what is no request."""
@@ -185,6 +139,34 @@ class FastAttentionRequest(AttentionRequest):
             object.__setattr__(self, "out_dtype", None)
 
     @property
+    def value_dim(self) -> int:
+        """The head dim of V and the output."""
+        return self.v_head_dim or self.head_dim
+
+    @property
+    def value_parts(self) -> tuple[int, ...]:
+        """The parts of V's head dim, larger first."""
+        return self.v_split or self.parts
+
+    @property
+    def _least_part(self) -> int:
+        """Of every part each warp takes a unit's columns of O, at least."""
+        return MIN_HEAD_DIM * self.column_warps
+
+    @property
+    def usual_split(self) -> tuple[int, ...]:
+        return covering_split(self.head_dim, self._least_part, self.most_head_dim)
+
+    @property
+    def usual_v_split(self) -> tuple[int, ...]:
+        """The split of V's head dim in requests that name none."""
+        return covering_split(self.value_dim, self._least_part, self.most_head_dim)
+
+    @property
+    def usual_row_blocks(self) -> int:
+        return usual_row_blocks(self.value_parts, self.column_warps)
+
+    @property
     def left(self) -> int | None:
         """How many keys before its own a query sees; None for all."""
         return self.window[0] if self.window is not None and self.window[0] >= 0 else None
@@ -202,13 +184,51 @@ class FastAttentionRequest(AttentionRequest):
         return self.out_dtype or self.dtype
 
     @property
+    def row_warps(self) -> int:
+        """Groups of warps with rows of their own: one per `row_blocks` units along the rows."""
+        return self.block_m // (arrange(float_atom(self.atom), self.arrangement).shape[0] * self.row_blocks)
+
+    @property
     def warps(self) -> tuple[int, int]:
-        """One warp per `row_blocks` units along the rows."""
-        return self.block_m // (arrange(float_atom(self.atom), self.arrangement).shape[0] * self.row_blocks), 1
+        """Warps with rows of their own, and warps that share them."""
+        return self.row_warps, self.column_warps
+
+    @property
+    def num_warps(self) -> int:
+        return self.row_warps * self.column_warps
+
+    # ---- S: one warp of a group, then the group
 
     @cached_property
     def scores(self) -> Tiling:
-        return derive(float_atom(self.atom), self.block_m, self.block_n, self.warps, self.arrangement)
+        """The tiling of S as one warp of each group has it."""
+        return derive(float_atom(self.atom), self.block_m, self.block_n, (self.row_warps, 1), self.arrangement)
+
+    @cached_property
+    def matrix_scores(self) -> LinearLayout:
+        """S, which every warp of a group holds: [block_m, block_n]."""
+        return copied(self.scores.accumulator, self.column_warps)
+
+    @cached_property
+    def score_product(self) -> Product:
+        """The partial sums of S and the k-steps of Q and K: each warp of a group takes k of its own."""
+        scores, warps = self.scores, self.column_warps
+        rows, columns = (size.bit_length() - 1 for size in scores.unit.shape[:2])
+        return Product(
+            stacked(scores.accumulator, warps),
+            divided(scores.fragment_a, "dim1", warps),
+            divided(scores.fragment_b, "dim1", warps),
+            frozenset({self.block_n.bit_length() - 1 + rows, columns}),
+        )
+
+    @cached_property
+    def partial_sums(self) -> PartialSums | None:
+        """How the partial sums of S get to all warps of a group; None when a warp has the whole of it."""
+        if self.column_warps == 1:
+            return None
+        # They go where K and V lie: K has been read by then, and V is stored after them.
+        k_bytes, v_bytes = (self.block_n * p[0] * self.element_bytes for p in (self.parts, self.value_parts))
+        return exchange_sums(self.score_product.accumulator, self.matrix_scores, (k_bytes, v_bytes))
 
     @property
     def reordered(self) -> bool:
@@ -228,117 +248,110 @@ class FastAttentionRequest(AttentionRequest):
 
     @cached_property
     def by_keys(self) -> LinearLayout:
-        """The accumulator of S by key: [block_m, block_n] as a bias lies in memory."""
-        return rename_bits(self.scores.accumulator, "dim1", self.key_order)
+        """S by key: [block_m, block_n] as a bias lies in memory."""
+        return rename_bits(self.matrix_scores, "dim1", self.key_order)
+
+    # ---- O
 
     @cached_property
     def chains(self) -> dict[int, Chain]:
-        """The second product, by the size of a part of the head dim."""
+        """The second product of one warp of each group, by the size of a part of V's head dim."""
         atom = right_operand_by_columns(float_atom(self.atom))
         arrangement = arrangements_of(float_atom(self.atom))[1]
         vector = VECTOR_BYTES // self.element_bytes
         return {
-            part: Chain(self.scores, vector_columns(derive(atom, self.block_m, part, self.warps, arrangement), vector))
-            for part in dict.fromkeys(self.parts)
+            part: Chain(
+                self.scores,
+                vector_columns(
+                    derive(atom, self.block_m, part // self.column_warps, (self.row_warps, 1), arrangement), vector
+                ),
+            )
+            for part in dict.fromkeys(self.value_parts)
+        }
+
+    @cached_property
+    def output_products(self) -> dict[int, Product]:
+        """The second product of whole groups: each warp takes a part of the columns of O and V."""
+        return {
+            part: Product(
+                divided(chain.second.accumulator, "dim1", self.column_warps),
+                copied(chain.fragment_a, self.column_warps),
+                divided(chain.fragment_b, "dim0", self.column_warps),
+                frozenset({part.bit_length() - 1 + chain.second.unit.shape[0].bit_length() - 1}),
+            )
+            for part, chain in self.chains.items()
         }
 
     @cached_property
     def tilings(self) -> dict[str, Tiling]:
         return {"scores": self.scores, **{f"output{part}": chain.second for part, chain in self.chains.items()}}
 
+    # ---- what is fetched at once
+
     @property
     def steps_fetched(self) -> int:
         """k-steps of Q and K in one vector."""
         return VECTOR_BYTES // self.element_bytes // self.scores.unit.shape[2]
 
+    @property
+    def columns_fetched(self) -> int:
+        """Columns of Q and K that a group of warps fetches at once: a vector each."""
+        return VECTOR_BYTES // self.element_bytes * self.column_warps
+
     @cached_property
     def query_fragment(self) -> LinearLayout:
-        """What is fetched of Q at once: [block_m, 16 bytes]."""
+        """What a warp fetches of Q at once: [block_m, 16 bytes]."""
         return deepened(self.scores.fragment_a, self.steps_fetched)
 
     @cached_property
     def key_fragment(self) -> LinearLayout:
-        """What is fetched of K at once: [block_n, 16 bytes]."""
+        """What a warp fetches of K at once: [block_n, 16 bytes]."""
         return deepened(self.scores.fragment_b, self.steps_fetched)
+
+    @cached_property
+    def fetched(self) -> dict[str, LinearLayout]:
+        """What a group of warps fetches at once: "query", "key", and "value" with the size of a part."""
+        warps = self.column_warps
+        return {
+            "query": divided(self.query_fragment, "dim1", warps),
+            "key": divided(self.key_fragment, "dim1", warps),
+            **{f"value{part}": divided(chain.fetched, "dim1", warps) for part, chain in self.chains.items()},
+        }
 
     @cached_property
     def rows(self) -> dict[str, RowStaging]:
         """How each tile goes through shared memory, by part: query0, key0, value0."""
         result = {}
-        for index, part in enumerate(self.parts):
-            for kind, size, fragment in (
-                ("query", self.block_m, self.query_fragment),
-                ("key", self.block_n, self.key_fragment),
-                ("value", self.block_n, self.chains[part].fetched),
-            ):
+        for kind, size, parts in (
+            ("query", self.block_m, self.parts),
+            ("key", self.block_n, self.parts),
+            ("value", self.block_n, self.value_parts),
+        ):
+            for index, part in enumerate(parts):
+                fragment = self.fetched[f"value{part}" if kind == "value" else kind]
                 result[f"{kind}{index}"] = stage_rows((size, part), fragment, self.element_bytes, self.num_warps)
         return result
 
     @cached_property
     def proofs(self) -> tuple[Verdict, ...]:
-        scores, k = self.scores, self.scores.unit.shape[2]
-        verdicts = [
-            *prove(scores),
-            cut_into_steps("Q", self.query_fragment, scores.fragment_a, k),
-            cut_into_steps("K", self.key_fragment, scores.fragment_b, k),
-        ]
-        for part, chain in self.chains.items():
-            names = (f"O{part}", "P", f"V{part}")
-            verdicts += prove_chain(
-                chain, chain.second.accumulator, chain.weights, chain.fetched, names, self.element_bytes
-            )
-        verdicts += [staged(name, rows.stored, self.element_bytes) for name, rows in self.rows.items()]
-        return tuple(verdicts)
+        return proofs_of(self)
 
     @cached_property
     def plan(self) -> Plan:
         """The tiles and moves of one block; `times` counts per tile of keys."""
-        scores = self.scores
-        shape = (self.block_m, self.block_n)
-        weights = next(iter(self.chains.values())).weights
-        tiles = [
-            Tile("scores", "register", shape, STATISTICS_DTYPE, scores.accumulator),
-            Tile("weights", "register", shape, self.dtype, scores.accumulator),
-            Tile("operand", "register", shape, self.dtype, weights),
-        ]
-        moves = [Move("scores", "weights", "compute"), Move("weights", "operand", "compute")]
-        for index, part in enumerate(self.parts):
-            chain = self.chains[part]
-            for kind in ("query", "key", "value"):
-                name, rows = f"{kind}{index}", self.rows[f"{kind}{index}"]
-                tiles.append(Tile(f"{name}_global", "global", rows.shape, self.dtype))
-                tiles.append(Tile(f"{name}_loaded", "register", rows.shape, self.dtype, rows.loaded))
-                tiles.append(Tile(f"{name}_shared", "shared", rows.shape, self.dtype))
-                times = 0 if kind == "query" else 1  # Q is staged once, before the loop
-                moves.append(Move(f"{name}_global", f"{name}_loaded", "load", times))
-                moves.append(Move(f"{name}_loaded", f"{name}_shared", "stage", times, rows.stored_access))
-            output = (self.block_m, part)
-            tiles.append(Tile(f"output{index}", "register", output, STATISTICS_DTYPE, chain.second.accumulator))
-            tiles.append(Tile(f"output{index}_global", "global", output, self.o_dtype))
-            moves.append(Move(f"output{index}", f"output{index}_global", "store", 0))
-            vectors = part // (scores.unit.shape[2] * self.steps_fetched)
-            for source, fragment, target, times in (
-                (f"query{index}", self.query_fragment, "scores", vectors),
-                (f"key{index}", self.key_fragment, "scores", vectors),
-                (f"value{index}", chain.fetched, f"output{index}", self.block_n // chain.k),
-            ):
-                name = f"{source}_fragment"
-                instructions = scores.instructions * self.steps_fetched
-                if target != "scores":
-                    instructions = chain.second.instructions
-                tiles.append(Tile(name, "register", fragment.shape, self.dtype, fragment))
-                cost = self.rows[source].fetched_access(fragment)
-                moves.append(Move(f"{source}_shared", name, "fetch", times, cost))
-                moves.append(Move(name, target, "mma", times * instructions))
-            moves.append(Move("operand", f"output{index}", "mma", self.block_n // chain.k * chain.second.instructions))
-        return Plan("attention", tuple(tiles), tuple(moves), self.proofs)
+        return plan_of(self)
+
+    # ---- as data
 
     @property
     def features(self) -> dict[str, Any]:
         """What was asked for beyond the fields of AttentionRequest, by name."""
         plain = {f.name for f in fields(AttentionRequest)}
         usual = {f.name: f.default for f in fields(self) if f.name not in plain}
-        usual["row_blocks"] = usual_row_blocks(self.parts)
+        usual["row_blocks"] = self.usual_row_blocks
+        usual["column_warps"] = usual_column_warps(self.value_dim)
+        if self.v_head_dim is not None:
+            usual["v_split"] = self.usual_v_split
         return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
 
     def as_dict(self) -> dict[str, Any]:
@@ -357,16 +370,24 @@ class FastAttentionRequest(AttentionRequest):
     def from_dict(cls, data: Mapping[str, Any]) -> FastAttentionRequest:
         """Read what `as_dict` wrote."""
         given: dict[str, Any] = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        for name in ("split", "window"):
+        for name in ("split", "v_split", "window"):
             if given.get(name) is not None:
                 given[name] = tuple(given[name])
         return cls(**given)
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Return the host function's array arguments for a shape B, H, Hkv, Tq, Tk, D, contiguous."""
-        result = super().arrays(shape)
-        batch, heads, _, t_q, _, head_dim = shape
-        result["out"] = contiguous((batch, heads, t_q, head_dim), self.o_dtype)
+        """Return the host function's array arguments for a shape B, H, Hkv, Tq, Tk, D, contiguous.
+
+        A head dim of V of its own follows from the request; it may be given as a seventh size, Dv.
+        """
+        if len(shape) == 7 and shape[6] != self.value_dim:
+            raise LayoutgenError(
+                f"shape: Dv = {shape[6]}: this kernel has V head dim {self.value_dim}; emit one for {shape[6]}"
+            )
+        result = super().arrays(shape[:6] if len(shape) == 7 else shape)
+        batch, heads, kv_heads, t_q, t_k, _ = shape[:6]
+        result["v"] = contiguous((batch, kv_heads, t_k, self.value_dim), self.dtype)
+        result["out"] = contiguous((batch, heads, t_q, self.value_dim), self.o_dtype)
         if self.sinks:
             result["sinks"] = contiguous((heads,), STATISTICS_DTYPE)
         return result

@@ -29,13 +29,17 @@ COPIES = ("load", "stage", "store")
 
 @dataclass(frozen=True)
 class Tile:
-    """A tensor of one block in one memory space. `layout` says who holds what, for tiles in registers."""
+    """A tensor of one block in one memory space. `layout` says who holds what, for tiles in registers.
+
+    `within` names the tile in whose memory this one lies, at another time.
+    """
 
     name: str
     space: str
     shape: tuple[int, ...]
     dtype: str
     layout: LinearLayout | None = None
+    within: str | None = None
 
     @property
     def size(self) -> int:
@@ -106,6 +110,12 @@ class Plan:
                     f"plan {self.name}: {move.kind} {source.name} -> {target.name}: {source.size} x {source.dtype} "
                     f"do not fill {target.size} x {target.dtype}"
                 )
+        for tile in self.tiles:
+            if tile.within is not None and not self.tile(tile.within).bytes >= tile.bytes:
+                raise LayoutgenError(
+                    f"plan {self.name}: {tile.name} takes {tile.bytes} bytes; {tile.within}, in which it lies, has "
+                    f"{self.tile(tile.within).bytes}"
+                )
         self._check_order()
 
     def _check_order(self) -> None:
@@ -142,8 +152,13 @@ class Plan:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a block, if no two buffers overlap."""
-        return sum(tile.bytes for tile in self.tiles if tile.space == "shared")
+        """Shared memory of a block, if no two buffers overlap but those that lie within others."""
+        return sum(tile.bytes for tile in self.buffers)
+
+    @property
+    def buffers(self) -> tuple[Tile, ...]:
+        """The tiles in shared memory that lie in no other."""
+        return tuple(tile for tile in self.tiles if tile.space == "shared" and tile.within is None)
 
     @property
     def accumulator_registers(self) -> int:

@@ -76,7 +76,7 @@ def feasibility(request: Request, limits: Limits) -> Feasibility:
     halves = sum(1 << len(atom.fragment(operand).register_names) for operand in "ab")
     fragments = halves * request.element_bytes // 4  # those of one instruction
     registers = plan.accumulator_registers + fragments + ADDRESSES
-    shared = " + ".join(f"{tile.name} {tile.bytes}" for tile in plan.tiles if tile.space == "shared")
+    shared = " + ".join(f"{tile.name} {tile.bytes}" for tile in plan.buffers)
     threads = f"32 x {request.num_warps} threads of {registers}"
     return Feasibility(
         request,

@@ -10,8 +10,12 @@ from layoutgen.tiling.chained import Chain
 
 
 def exchanged(name: str, source: LinearLayout, target: LinearLayout, element_bytes: int) -> Verdict:
-    """Check that the scores become a left operand by shuffles alone, and say how many; `target` must be a bijection."""
+    """Check that the scores become a left operand by shuffles alone, and say how many; both must be bijections."""
     obligation = Obligation(f"{name} stays within the warp", 3, "registers and lanes trade bits; nothing is stored")
+    for layout in (source, target):
+        if not layout.is_bijective:
+            witness = f"of {layout.codomain.size} elements only {1 << layout.rank} have an owner"
+            return Refutation(obligation, "rank", "scores" if layout is source else "weights", witness)
     conversion = classify(source, target)
     if not conversion.swaps or conversion.shuffles(element_bytes) == 0:
         return Refutation(obligation, "rank", target.domain.bit_name(conversion.telling_bit), conversion.witness)

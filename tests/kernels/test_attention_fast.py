@@ -1,9 +1,5 @@
 """The fast design of attention: its request, what it emits, and that it computes attention."""
 
-import functools
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,34 +9,11 @@ import layoutgen as lg
 from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
+from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
-from layoutgen.toolchain import build_kernel, read_kernel
-
-FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
-HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
-
-
-def kernel(head_dim, **options):
-    return lg.attention(head_dim=head_dim, design="fast", **{"block_m": 32, "block_n": 16, **options})
-
-
-@functools.cache
-def emitted(made: lg.Kernel):
-    folder = Path(FOLDER.name) / str(abs(hash(made)))
-    folder.mkdir(exist_ok=True)
-    return read_kernel(made.write(folder))
-
-
-def check_run(made, launch):
-    """Post-condition: no finding, every error within its bound, no avoidable conflict in shared memory."""
-    result = run_kernel(emitted(made), launch)
-    assert result.findings == (), [str(finding) for finding in result.findings]
-    assert result.bound_share <= 1, result.as_dict()
-    assert result.report.total.wavefronts == result.report.total.wavefronts_minimum
-    return result
-
+from layoutgen.toolchain import build_kernel
+from tests.kernels.fast import HEAD_DIMS, check_run, emitted, kernel
 
 # ---- the request
 
@@ -49,9 +22,10 @@ def check_run(made, launch):
 def test_every_obligation_holds(head_dim):
     made = kernel(head_dim, block_m=64, block_n=32)
     assert refutations(made.proofs) == ()
-    rows = made.request.block_m // made.request.num_warps
-    assert rows == (32 if head_dim <= 128 else 16)
-    assert made.plan.instructions == 2 * rows * 32 * sum(made.request.parts) // 1024
+    request = made.request
+    assert request.block_m // request.row_warps == (16 if 128 < head_dim <= 192 else 32)
+    assert request.column_warps == (2 if head_dim == 256 else 1)
+    assert made.plan.instructions == 2 * 64 * 32 * sum(request.parts) // request.num_warps // 1024
 
 
 def test_the_request_survives_its_file():
