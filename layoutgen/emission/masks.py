@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
 
 from layoutgen.emission.footprint import Access, Mask, Pointer, Walk
+from layoutgen.emission.launches import divisors, passed, shape_faults
+from layoutgen.emission.masks_fast import prove_fast_masks
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.kernels import MatmulRequest, Request
+from layoutgen.emission.reach import Dims
+from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.proofs import Obligation, Refutation, Verdict
 from layoutgen.proofs.coverage import Axis, Footprint, Step, Tiles, covers
 
-Dims = tuple[tuple[str, str, str | int], ...]
-"""Per dim of a tensor: what it is called, the kernel's stride parameter, its length (the host's name, or a number)."""
 ACCESS = "global accesses cover their tensors"
 
 
 def tensors(request: Request) -> dict[str, Dims]:
     """Return the tensors of a request, by the name of the kernel's pointer, dims in the order of the array."""
-    if isinstance(request, MatmulRequest):
+    if isinstance(request, MatmulRequest | FastMatmulRequest):
+        a = [("row", "stride_am", "m"), ("k", "stride_ak", "k")]
         b = [("k", "stride_bk", "k"), ("column", "stride_bn", "n")]
-        return {
-            "a": (("batch", "stride_az", "batch"), ("row", "stride_am", "m"), ("k", "stride_ak", "k")),
+        dims: dict[str, Dims] = {
+            "a": (("batch", "stride_az", "batch"), *(a if getattr(request, "a_order", "mk") == "mk" else reversed(a))),
             "b": (("batch", "stride_bz", "batch"), *(b if request.b_order == "kn" else reversed(b))),
-            "c": (("batch", "stride_cz", "batch"), ("row", "stride_cm", "m"), ("column", "stride_cn", "n")),
         }
+        # What is added to C has its shape, by strides of 0 where it is broadcast.
+        for name, letter in (("c", "c"), ("bias", "s"), ("residual", "r")):
+            if name == "c" or getattr(request, name, False):
+                rows, columns = ("row", f"stride_{letter}m", "m"), ("column", f"stride_{letter}n", "n")
+                dims[name] = (("batch", f"stride_{letter}z", "batch"), rows, columns)
+        return dims
 
     def heads(letter: str, count: str) -> Dims:
         return ("batch", f"stride_{letter}b", "batch"), ("head", f"stride_{letter}h", count)
@@ -47,6 +53,8 @@ def tensors(request: Request) -> dict[str, Dims]:
 
 def prove_masks(source: str, request: Request) -> tuple[Verdict, ...]:
     """Discharge claim 6 for every tensor that the kernel of a file loads from or stores to."""
+    if isinstance(request, FastAttentionRequest | FastMatmulRequest):
+        return prove_fast_masks(source, request, tensors(request))
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     kernel, host = functions.get(f"{request.family}_kernel"), functions.get("launch_arguments")
@@ -54,10 +62,10 @@ def prove_masks(source: str, request: Request) -> tuple[Verdict, ...]:
         missing = f"{request.family}_kernel" if kernel is None else "launch_arguments"
         return (_unfollowed("the file", f"has no function {missing}"),)
     dims = tensors(request)
-    wrong = _shapes(host, dims)
-    if wrong is not None:
-        return (wrong,)
-    walk = Walk(functions, _grid(host), divisors=_divisors(host, kernel))
+    wrong = tuple(_unfollowed(f"line {line}", text) for line, text in shape_faults(host, dims))
+    if wrong:
+        return wrong
+    walk = Walk(functions, _grid(host), divisors=divisors(host, kernel))
     bound = _bound(host, kernel)
     names: dict[str, object] = {}
     for argument in kernel.args.args:
@@ -164,68 +172,6 @@ def _counted(node: ast.expr) -> Tiles | None:
     return None
 
 
-def _passed(host: ast.FunctionDef, kernel: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Return what the host passes for the kernel's last parameters: those after the strides."""
-    for node in reversed(host.body):
-        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
-            arguments = node.value.elts[1]
-            values = arguments.elts if isinstance(arguments, ast.Tuple) else []
-            plain: list[ast.expr] = []
-            for value in reversed(values):
-                if isinstance(value, ast.Starred):
-                    break
-                plain.append(value)
-            parameters = [argument.arg for argument in kernel.args.args]
-            return dict(zip(reversed(parameters), plain, strict=False))
-    return {}
-
-
 def _bound(host: ast.FunctionDef, kernel: ast.FunctionDef) -> dict[str, str]:
     """Return the host's name for each of the kernel's sizes."""
-    return {name: value.id for name, value in _passed(host, kernel).items() if isinstance(value, ast.Name)}
-
-
-def _divisors(host: ast.FunctionDef, kernel: ast.FunctionDef) -> dict[str, tuple[str, str]]:
-    """Return the parameters that are a quotient whole // part, where the host refuses a remainder."""
-    exact = {
-        (node.left.id, node.right.id)
-        for test in (inner.test for inner in ast.walk(host) if isinstance(inner, ast.If))
-        for node in ast.walk(test)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
-        if isinstance(node.left, ast.Name) and isinstance(node.right, ast.Name)
-    }
-    found = {}
-    for name, value in _passed(host, kernel).items():
-        match value:
-            case ast.BinOp(left=ast.Name(id=whole), op=ast.FloorDiv(), right=ast.Name(id=part)) if (
-                whole,
-                part,
-            ) in exact:
-                found[name] = (whole, part)
-    return found
-
-
-def _shapes(host: ast.FunctionDef, dims: Mapping[str, Dims]) -> Refutation | None:
-    """Check that the host takes each size from the dim that has it."""
-    lengths = {length for tensor in dims.values() for _, _, length in tensor if isinstance(length, str)}
-    for node in ast.walk(host):
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
-            continue
-        tensor = _shape_of(node.value)
-        names = [getattr(target, "id", "") for target in node.targets[0].elts]
-        if tensor not in dims:
-            continue
-        expected: Sequence[str | int] = [length for _, _, length in dims[tensor]][-len(names) :]
-        for name, length in zip(names, expected, strict=False):
-            if name in lengths and name != length:
-                return _unfollowed(f"line {node.lineno}", f"{name} is read from the dim of {tensor} that has {length}")
-    return None
-
-
-def _shape_of(node: ast.expr) -> str:
-    """Return x of `x.shape` or `x.shape[-2:]`."""
-    if isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute) and node.attr == "shape" and isinstance(node.value, ast.Name):
-        return node.value.id
-    return ""
+    return {name: value.id for name, value in passed(host, kernel).items() if isinstance(value, ast.Name)}

@@ -71,3 +71,32 @@ def prove_moves(source: str, emitted: str) -> Verdict:
         extra = longer[min(len(have), len(want))]
         return Refutation(obligation, "exhaustive", f"line {extra.line}", f"only {who} has {extra.text}")
     return Certificate(obligation, "exhaustive", (f"{len(have)} moves compared",))
+
+
+def prove_checks(source: str, emitted: str) -> Verdict:
+    """Compare what the host function of a file refuses with what that of its request refuses.
+
+    The claims about loads and stores are about tensors that have their shapes: the host function sees to that.
+    """
+    obligation = Obligation(
+        "the host function checks its arrays", 6, "it refuses dtypes, shapes and sizes that the kernel is not for"
+    )
+    have, want = set(_checks(source)), list(_checks(emitted))
+    for check in want:
+        if check not in have:
+            return Refutation(obligation, "exhaustive", "launch_arguments", f"it does not refuse: {check}")
+    return Certificate(obligation, "exhaustive", (f"{len(want)} checks compared",))
+
+
+def _checks(source: str) -> Iterator[str]:
+    """Yield the conditions on which the host function raises, with the loop that they stand in."""
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "launch_arguments":
+            for node in statement.body:
+                inside = node.body if isinstance(node, ast.For) else [node]
+                loop = (
+                    f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}: " if isinstance(node, ast.For) else ""
+                )
+                for test in inside:
+                    if isinstance(test, ast.If) and any(isinstance(inner, ast.Raise) for inner in test.body):
+                        yield loop + ast.unparse(test.test)

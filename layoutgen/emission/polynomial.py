@@ -59,6 +59,28 @@ class Polynomial:
             return None
         return dict(self.terms).get((), 0)
 
+    @property
+    def symbols(self) -> set[str]:
+        """The names of all its symbols."""
+        return {name for monomial, _ in self.terms for name in monomial}
+
+    def put(self, values: Mapping[str, Polynomial]) -> Polynomial:
+        """Return it with symbols replaced.
+
+        >>> x, y = Polynomial.symbol("x"), Polynomial.symbol("y")
+        >>> str((x * x).put({"x": y + Polynomial.constant(1)}))
+        '1 + 2 y + y y'
+        """
+        if not self.symbols & set(values):
+            return self
+        result = Polynomial.constant(0)
+        for monomial, factor in self.terms:
+            term = Polynomial.constant(factor)
+            for name in monomial:
+                term *= values.get(name, Polynomial.symbol(name))
+            result += term
+        return result
+
     def by(self, name: str) -> Polynomial:
         """Return what a symbol is multiplied with.
 

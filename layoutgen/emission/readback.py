@@ -10,7 +10,7 @@ from typing import TypeVar
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.context import context
 from layoutgen.emission.masks import prove_masks
-from layoutgen.emission.moves import prove_moves
+from layoutgen.emission.moves import prove_checks, prove_moves
 from layoutgen.emission.readback_fast import prove_fast_attention
 from layoutgen.emission.readback_matmul import prove_fast_matmul
 from layoutgen.emission.render import render
@@ -77,13 +77,10 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     literals = read_literals(path, source)
     if isinstance(request, FastAttentionRequest):
         claims = prove_fast_attention(path, source, literals, request)
-        masks = prove_masks(source, request)
-        if request.left is not None or request.right is not None or request.reordered:
-            # Which keys a block skips or reorders follows from the request: of K and V there is no claim 6.
-            masks = tuple(claim for claim in masks if claim.obligation.name.startswith(("loads of q ", "stores of ")))
-        return (*claims, prove_moves(source, render(request)), *masks)
+        return (*claims, *_code(source, request))
     if isinstance(request, FastMatmulRequest):
-        return (*prove_fast_matmul(path, literals, request), prove_moves(source, render(request)))
+        claims = prove_fast_matmul(path, literals, request)
+        return (*claims, *_code(source, request))
 
     def linear(view: LayoutView) -> LinearLayout:
         return _typed(literals, view.name, LinearLayout, path)
@@ -116,7 +113,13 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     if isinstance(request, AttentionRequest):
         scores = linear(values["scores"].matrix)
         verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))
-    return (*verdicts, prove_moves(source, render(request)), *prove_masks(source, request))
+    return (*verdicts, *_code(source, request))
+
+
+def _code(source: str, request: Request) -> tuple[Verdict, ...]:
+    """Discharge what is claimed of the code of a file, beside its literals."""
+    emitted = render(request)
+    return prove_moves(source, emitted), prove_checks(source, emitted), *prove_masks(source, request)
 
 
 T = TypeVar("T")

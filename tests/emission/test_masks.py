@@ -51,7 +51,7 @@ MATMUL_EDITS = [
     ("first_k + a_k < k", "a_k < k", "no bound of a"),
     ("(c_row < m) & (c_column < n)", "(c_row < m)", "with n = 1, 1 lies outside and is touched"),
     ("a_row * stride_am", "a_row * stride_ak", "with m = 1, 0 is missed|no tiles|cannot|no bound"),
-    ("m, k = a.shape[-2:]", "k, m = a.shape[-2:]", "k is read from the dim of a that has m"),
+    ("m, k = a.shape[-2:]", "k, m = a.shape[-2:]", "k stands for the dim of a that has m"),
 ]
 
 

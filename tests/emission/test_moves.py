@@ -5,7 +5,7 @@ import re
 import pytest
 
 from layoutgen.emission import render
-from layoutgen.emission.moves import moves, prove_moves
+from layoutgen.emission.moves import moves, prove_checks, prove_moves
 from layoutgen.kernels import AttentionRequest, MatmulRequest
 
 REQUESTS = (
@@ -64,3 +64,27 @@ def test_a_move_that_is_gone_or_new() -> None:
     shorter = "def f(x):\n    return x.reshape([2, 2])\n"
     assert "only the plan has permute([1, 0])" in str(prove_moves(shorter, emitted))
     assert "only the file has permute([1, 0])" in str(prove_moves(emitted, shorter))
+
+
+@pytest.mark.parametrize(
+    ("request_", "old", "new"),
+    [
+        (REQUESTS[0], "k_b != k or ", ""),
+        (REQUESTS[0], "!= (m, n)", "!= (n, m)"),
+        (REQUESTS[0], "grid[1] > 65535", "grid[1] > 65536"),
+        (REQUESTS[1], "tuple(array.shape) != shape", "len(array.shape) != len(shape)"),
+        (REQUESTS[1], '("v", v, (batch, kv_heads, t_k, head_dim))', '("v", v, (batch, heads, t_k, head_dim))'),
+        (REQUESTS[1], "heads % kv_heads", "heads < kv_heads"),
+    ],
+)
+def test_every_check_of_the_host_function_counts(
+    request_: MatmulRequest | AttentionRequest, old: str, new: str
+) -> None:
+    source = render(request_)
+    verdict = prove_checks(source, source)
+    assert verdict.holds
+    assert verdict.obligation.claim == 6
+    assert old in source
+    wrong = prove_checks(source.replace(old, new), source)
+    assert not wrong.holds
+    assert "it does not refuse: " in str(wrong)

@@ -1,0 +1,164 @@
+"""Claim 6 for a file of a fast design: tiles that are skipped, reordered, clamped or not masked at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from layoutgen.emission.accesses import Access, Walk
+from layoutgen.emission.arithmetic import Arithmetic, Pointer
+from layoutgen.emission.indices import Formula, NotLinearError, Symbols
+from layoutgen.emission.launches import read_launch, shape_faults
+from layoutgen.emission.polynomial import Polynomial
+from layoutgen.emission.reach import Dims, Fault, Place, Reach, element, placed
+from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
+from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
+from layoutgen.proofs.integers import UndecidedError
+
+FastRequest = FastAttentionRequest | FastMatmulRequest
+
+
+def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]) -> tuple[Verdict, ...]:
+    """Discharge claim 6 for every tensor of a fast design, in every way in which a launch can specialise it."""
+    tree = ast.parse(source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    kernel, host = functions.get(f"{request.family}_kernel"), functions.get("launch_arguments")
+    if kernel is None or host is None:
+        missing = f"{request.family}_kernel" if kernel is None else "launch_arguments"
+        return (_not_followed("the file", f"has no function {missing}"),)
+    wrong = [_not_followed(f"line {line}", text) for line, text in shape_faults(host, dims)]
+    if wrong:
+        return tuple(wrong)
+    sizes = frozenset(length for tensor in dims.values() for _, _, length in tensor if isinstance(length, str))
+    symbols = Symbols(sizes)
+    launch = read_launch(host, kernel, symbols)
+    faults: dict[str, Fault] = {}
+    found: dict[str, list[Place]] = {tensor: [] for tensor in dims}
+    done: set[object] = set()
+    for choice in product((True, False), repeat=len(launch.flags)):
+        flags = dict(zip(launch.flags, choice, strict=True))
+        given = Formula.true()
+        for name, chosen in flags.items():
+            says = launch.flags[name]
+            if says is not None:
+                given &= says if chosen else ~says
+        if given.value is False:
+            continue
+        own = Symbols(sizes, dict(symbols.definitions))
+        walk = Walk(functions, launch.grid, Arithmetic(own, exact=launch.exact))
+        names: dict[str, object] = {}
+        for argument in kernel.args.args:
+            name, plain = argument.arg, Polynomial.symbol(argument.arg)
+            names[name] = Pointer(name, Polynomial.constant(0)) if name in dims else launch.passed.get(name, plain)
+            if name in flags:
+                names[name] = Formula.true() if flags[name] else Formula(())
+        walk.block(kernel.body, names)
+        for access in walk.accesses:
+            if access.address is None:
+                return (_not_followed(f"line {access.line}", f"the address of this {access.kind} cannot be followed"),)
+        here = _places(walk.accesses, dims)
+        key = (given, tuple((t, p if isinstance(p, Fault) else tuple(p)) for t, p in here.items()))
+        if key in done:
+            continue  # the flag changes no index: it chooses the width of the offsets, for example
+        done.add(key)
+        for tensor, places in here.items():
+            fault = faults.get(tensor) or (
+                places if isinstance(places, Fault) else _fault(tensor, request, dims, here, own, given)
+            )
+            if fault is not None:
+                faults[tensor] = fault
+            elif not isinstance(places, Fault):
+                found[tensor] += places
+    return tuple(_verdict(tensor, dims[tensor], request, found[tensor], faults.get(tensor)) for tensor in dims)
+
+
+def _places(accesses: Sequence[Access], dims: Mapping[str, Dims]) -> dict[str, list[Place] | Fault]:
+    result: dict[str, list[Place] | Fault] = {}
+    for tensor, tensor_dims in dims.items():
+        places: list[Place] = []
+        fault = None
+        for access in accesses:
+            if access.address is not None and access.address.tensor == tensor:
+                place = placed(access, tensor_dims)
+                if isinstance(place, Fault):
+                    fault = fault or place
+                else:
+                    places.append(place)
+        result[tensor] = fault or places or Fault(tensor, "no load or store of it is found", False)
+    return result
+
+
+def _fault(
+    tensor: str,
+    request: FastRequest,
+    dims: Mapping[str, Dims],
+    places: Mapping[str, list[Place] | Fault],
+    symbols: Symbols,
+    given: Formula,
+) -> Fault | None:
+    own = places[tensor]
+    assert not isinstance(own, Fault)
+    reach = Reach(symbols, dims[tensor], tuple(own), given)
+    try:
+        fault = reach.outside()
+        if fault is not None:
+            return fault
+        needed: list[Formula] = []
+        others: set[str] = set()
+        if isinstance(request, FastAttentionRequest):
+            stored = places["lse"]
+            if isinstance(stored, Fault):
+                return stored
+            needed, others = seen(tensor, request, stored, dims["lse"])
+        for kind in sorted({place.kind for place in own}):
+            of_kind = Reach(symbols, dims[tensor], tuple(p for p in own if p.kind == kind), given)
+            fault = fault or of_kind.missed(needed, others)
+        return fault
+    except (NotLinearError, UndecidedError) as error:
+        return Fault(tensor, f"is not decided: {error}", False)
+
+
+def seen(
+    tensor: str, request: FastAttentionRequest, stored: Sequence[Place], dims: Dims
+) -> tuple[list[Formula], set[str]]:
+    """Return which elements a block must touch: of what has keys, those that one of its queries sees."""
+    if tensor not in ("k", "v", "bias"):
+        return [], set()
+    key, formulas, others = element("key"), [], set()
+    query = element("query")
+    if tensor != "bias":
+        # Of K and V: some query that this block stores sees the key.
+        (place,) = stored[:1]
+        coordinate = place.coordinates[[name for name, _, _ in dims].index("query")]
+        formulas += [Formula.at_least_0(coordinate - query, query - coordinate), place.condition]
+        others = coordinate.symbols
+    own = query
+    if request.alignment == "bottom-right":
+        own = query + Polynomial.symbol("t_k") - Polynomial.symbol("t_q")
+    if request.right is not None:
+        formulas.append(Formula.at_least_0(own + Polynomial.constant(request.right) - key))
+    if request.left is not None:
+        formulas.append(Formula.at_least_0(key - own + Polynomial.constant(request.left)))
+    return formulas, others
+
+
+def _verdict(tensor: str, dims: Dims, request: FastRequest, places: Sequence[Place], fault: Fault | None) -> Verdict:
+    kinds = sorted({f"{place.kind}s" for place in places}) or ["accesses"]
+    shape = ", ".join(str(length) for _, _, length in dims)
+    hidden = isinstance(request, FastAttentionRequest) and (request.left is not None or request.right is not None)
+    inside = "that a block's queries see " if hidden and tensor in ("k", "v", "bias") else ""
+    obligation = Obligation(
+        f"{' and '.join(kinds)} of {tensor} cover it",
+        6,
+        f"of [{shape}], for all lengths, nothing outside is touched and nothing inside {inside}is missed",
+    )
+    if fault is not None:
+        return Refutation(obligation, "symbolic", fault.place, fault.witness)
+    lines = ", ".join(str(line) for line in sorted({place.line for place in places}))
+    return Certificate(obligation, "symbolic", (f"lines {lines}: no integers make one of them go wrong",))
+
+
+def _not_followed(place: str, witness: str) -> Refutation:
+    obligation = Obligation("global accesses cover their tensors", 6, "every load and store can be followed")
+    return Refutation(obligation, "symbolic", place, witness)

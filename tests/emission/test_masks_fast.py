@@ -1,0 +1,193 @@
+"""Claim 6 of the fast designs: proved as emitted; refuted for edits, with a witness that execution confirms."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import layoutgen as lg
+from layoutgen.emission.masks import prove_masks
+from layoutgen.execution import Launch, run_kernel
+from layoutgen.proofs import Refutation
+from layoutgen.toolchain import read_kernel
+
+ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]
+FEATURES: tuple[dict[str, object], ...] = (
+    {},
+    {"causal": True},
+    {"causal": True, "alignment": "bottom-right"},
+    {"window": (20, 0)},
+    {"window": (5, 7), "alignment": "bottom-right"},
+    {"window": (-1, 7)},
+    {"window": (18, -1), "alignment": "bottom-right"},
+    {"bias": True},
+    {"bias": True, "causal": True},
+    {"bias": True, "window": (7, 9), "alignment": "bottom-right", "sinks": True},
+    {"sinks": True, "softcap": 3.0, "out_dtype": "float32"},
+)
+
+
+def attention(head_dim: int = 16, **options: object) -> lg.Kernel:
+    return lg.attention(head_dim=head_dim, design="fast", **{"block_m": 32, "block_n": 16, **options})  # type: ignore
+
+
+def matmul(a_order: str = "mk", b_order: str = "kn", **options: object) -> lg.Kernel:
+    small = {"block_m": 32, "block_n": 32, "block_k": 16, "warps": "1x1", **options}
+    return lg.matmul(design="fast", a_order=a_order, b_order=b_order, **small)  # type: ignore
+
+
+def name_of(features: dict[str, object]) -> str:
+    return "-".join(f"{name}={value}" for name, value in features.items()) or "plain"
+
+
+def proved(made: lg.Kernel) -> set[str]:
+    verdicts = prove_masks(made.source, made.request)
+    assert all(verdict.holds for verdict in verdicts), [str(v) for v in verdicts if not v.holds]
+    assert {verdict.obligation.claim for verdict in verdicts} == {6}
+    return {verdict.obligation.name.split(" of ")[1].split()[0] for verdict in verdicts}
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=name_of)
+def test_attention_is_proved(features: dict[str, object]) -> None:
+    assert proved(attention(**features)) >= {"q", "k", "v", "out", "lse"} | ({"bias", "sinks"} & set(features))
+
+
+@pytest.mark.parametrize("head_dim", [16, 40, 72, 128, 192, 256])
+def test_every_kind_of_split_is_proved(head_dim: int) -> None:
+    proved(attention(head_dim, causal=True, block_m=64, block_n=32))
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+@pytest.mark.parametrize("group_m", [1, 3])
+def test_matmul_is_proved(a_order: str, b_order: str, group_m: int) -> None:
+    options = {"bias": True, "residual": True, "out_dtype": "float32"}
+    assert proved(matmul(a_order, b_order, group_m=group_m, **options)) == {"a", "b", "c", "bias", "residual"}
+
+
+@pytest.mark.parametrize(("block_m", "block_n", "block_k", "warps"), [(128, 128, 32, "2x2"), (64, 128, 64, "2x4")])
+def test_tiles_and_accumulate_modes_are_proved(block_m: int, block_n: int, block_k: int, warps: str) -> None:
+    for accumulate in ("unit", "tile"):
+        proved(matmul(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, accumulate=accumulate))
+
+
+# ---- what must fail
+
+
+def refuted(made: lg.Kernel, old: str, new: str) -> list[Refutation]:
+    assert old in made.source, f"{old} is not in the file"
+    verdicts = prove_masks(made.source.replace(old, new), made.request)
+    found = [verdict for verdict in verdicts if isinstance(verdict, Refutation)]
+    assert found, f"{new} is taken for right"
+    return found
+
+
+CAUSAL, WINDOW = {"causal": True}, {"bias": True, "window": (7, 9), "alignment": "bottom-right"}
+PLAIN: dict[str, object] = {}
+ATTENTION_EDITS: list[tuple[dict[str, object], str, str, str]] = [
+    (PLAIN, "mask=row < rows, ", "", "touched"),
+    (PLAIN, "mask=row < rows", "mask=row <= rows", "touched"),
+    (PLAIN, "mask=row < rows", "mask=row < rows - 1", "missed"),
+    (PLAIN, "row < queries", "row <= queries", "touched"),
+    (PLAIN, "t_k // 16 - 1", "t_k // 16", "touched"),
+    (PLAIN, "keys - 16, 16", "keys, 16", "touched"),
+    (PLAIN, "range(0, whole)", "range(1, whole)", "missed"),
+    (PLAIN, "(tile + 1) * 16", "(tile + 2) * 16", "touched"),
+    (PLAIN, "grid = (-(-t_q // 32)", "grid = (t_q // 32", "missed"),
+    (CAUSAL, "gl.minimum(t_k // 16 - 1, reach // 16)", "reach // 16", "touched"),
+    (CAUSAL, "range(whole, tiles)", "range(whole + 1, tiles)", "missed"),
+    (CAUSAL, "own_key = first_query", "own_key = first_query - 40", "missed"),
+    (WINDOW, "first_query + t_k - t_q", "first_query + t_q - t_k", "missed"),
+    (WINDOW, "gl.maximum(own_key - 7, 0) // 16", "gl.cdiv(gl.maximum(own_key - 7, 0), 16)", "missed"),
+    (WINDOW, "gl.maximum(own_key - 7, 0) // 16", "gl.maximum(own_key - 6, 0) // 16", "missed"),
+    (WINDOW, "gl.maximum(own_key - 7, 0) // 16", "(own_key - 7) // 16", "touched"),
+    (WINDOW, "range(clear, whole)", "range(clear, whole + 1)", "touched"),
+    (WINDOW, "t_q - 1)", "t_q)", "touched"),
+    (WINDOW, "mask=column < keys", "mask=column <= keys", "touched"),
+    (WINDOW, "following - 16, keys", "following, keys", "touched"),
+    (WINDOW, "t_k - first_key", "t_k", "touched"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("features", "old", "new", "how"), ATTENTION_EDITS)
+def test_an_edit_of_attention_is_refuted(features: dict[str, object], old: str, new: str, how: str) -> None:
+    assert any(verdict.witness.endswith(how) for verdict in refuted(attention(**features), old, new))
+
+
+MATMUL_EDITS = [
+    ("m - 1 - row", "m - row", "touched"),
+    ("m - 1 - row", "m - 2 - row", "touched"),
+    ("n % 32 == 0", "n % 16 == 0", "touched"),
+    ("n % 32 == 0", "True", "touched"),
+    ("n % 32 == 0", "n >= 32", "touched"),
+    ("mask=index < left", "mask=index <= left", "touched"),
+    ("// 16 - 1, 0)", "// 16, 0)", "touched"),
+    ("more // 2", "(more + 1) // 2", "touched"),
+    ("range(0, more // 2)", "range(0, more // 2 - 1)", "missed"),
+    ("more % 2 == 1", "more % 2 == 0", "touched"),
+    ("a_k < left", "a_k <= left", "touched"),
+    ("(b_k < left) & ", "", "touched"),
+    ("skipped = (more * 16)", "skipped = (more * 32)", "touched"),
+    ("a_pointer += 32 * stride_ak", "a_pointer += 16 * stride_ak", "missed"),
+    ("(row < m) & (column < n)", "(row < m)", "touched"),
+    ("(row < m) & (column < n)", "(row < m) & (column < m)", "missed"),
+    ("c_row + ", "c_row + 1 + ", "missed"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "how"), MATMUL_EDITS)
+def test_an_edit_of_matmul_is_refuted(old: str, new: str, how: str) -> None:
+    made = matmul(group_m=2, bias=True)
+    assert any(verdict.witness.endswith(how) for verdict in refuted(made, old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("inner % height", "inner % 2"),
+        ("inner // height * 32", "inner // height * 16"),
+        ("gl.minimum((m + 31) // 32 - first, 2)", "2"),
+        ("gl.program_id(0) // wide_row * 2", "gl.program_id(0) // wide_row"),
+        ("gl.load(pointer)", "gl.load(turned(pointer))"),
+        ("b_pointer = b + ", "b_pointer = b + b_k * b_column + "),
+    ],
+)
+def test_what_is_not_followed_is_not_proved(old: str, new: str) -> None:
+    assert refuted(matmul(group_m=2), old, new)
+
+
+def test_a_permutation_is_not_independent_of_what_it_permutes() -> None:
+    """Rows in another order than the mask's: each is inside, and others are missed."""
+    made = attention(**WINDOW)
+    source = made.source.replace("    row = key_of(row)\n", "    other = row\n    row = key_of(row)\n", 1)
+    source = source.replace("row, start + column, stop", "other, start + column, stop", 1)
+    assert source != made.source
+    edited = source.replace("mask=row < rows", "mask=(row < rows) & (key_of(row) < rows)")
+    found = [v for v in prove_masks(edited, made.request) if isinstance(v, Refutation)]
+    assert any("used together" in verdict.witness for verdict in found)
+
+
+SIZES = re.compile(r"(batch|heads|kv_heads|t_q|t_k|m|n|k) = (\d+)")
+CONFIRMED = [
+    (attention(**CAUSAL), "range(whole, tiles)", "range(whole + 1, tiles)"),
+    (matmul(group_m=2), "m - 1 - row", "m - row"),
+    (matmul(group_m=2), "n % 32 == 0", "n % 16 == 0"),
+    pytest.param(attention(), "mask=row < rows", "mask=row <= rows", marks=pytest.mark.sweep),
+    pytest.param(attention(**WINDOW), "t_q - 1)", "t_q)", marks=pytest.mark.sweep),
+    pytest.param(matmul(group_m=2), "range(0, more // 2)", "range(0, more // 2 - 1)", marks=pytest.mark.sweep),
+]
+
+
+@pytest.mark.parametrize(("made", "old", "new"), CONFIRMED)
+def test_execution_confirms_the_witness(made: lg.Kernel, old: str, new: str, tmp_path: Path) -> None:
+    """At the lengths of the witness the edited kernel is wrong; the one that was emitted is right there."""
+    witness = refuted(made, old, new)[0].witness
+    size = {name: int(value) for name, value in SIZES.findall(witness)}
+    if made.request.family == "attention":
+        heads = max(size.get("heads", 1), size.get("kv_heads", 1))
+        shape = (1, heads, heads, size.get("t_q", 1), size.get("t_k", 1), made.request.head_dim)
+    else:
+        shape = (1, size.get("m", 1), size.get("n", 1), size.get("k", 1))
+    for name, source, right in (("emitted", made.source, True), ("edited", made.source.replace(old, new), False)):
+        path = tmp_path / f"{name}.py"
+        path.write_text(source)
+        assert run_kernel(read_kernel(path), Launch(shape, inputs="nan")).passed == right, witness
