@@ -111,6 +111,16 @@ def test_every_feature(attend, t_q, t_k, options):
     attend(t_q, t_k, head_dim=96, **options)
 
 
+def workspace(torch, module, tensors):
+    """Allocate what a file asks for beside the arrays of a call."""
+    if not hasattr(module, "workspace"):
+        return {}
+    wanted = module.workspace(tensors["a"], tensors["b"])
+    return {
+        name: torch.empty(shape, dtype=getattr(torch, dtype), device="cuda") for name, (shape, dtype) in wanted.items()
+    }
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -124,6 +134,8 @@ def test_every_feature(attend, t_q, t_k, options):
         {"split_k": 3, "bias": True, "epilogue": "silu"},
         {"operand_dtype": "float32", "accumulate": "tile"},
         {"operand_dtype": "float32", "split_k": 2, "b_order": "nk"},
+        {"split_k": 5, "scale": True, "bias": True, "epilogue": "gelu", "residual": True, "a_order": "km"},
+        {"operand_dtype": "float32", "a_order": "km", "b_order": "nk", "accumulate": "tile", "split_k": 2},
     ],
     ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -132,7 +144,7 @@ def test_matmul(torch, load, record, options):
     batch, m, n, k = 2, 333, 257, 515
     request = lg.matmul(design="fast", out_dtype="float32", **options).request
     module = load(lg.matmul(design="fast", out_dtype="float32", **options))
-    dtype = getattr(torch, request.operand_dtype or request.dtype)
+    dtype = getattr(torch, request.given_dtype)
     a, b = (torch.randint(-4, 5, shape, device="cuda").to(dtype) for shape in ((batch, m, k), (batch, k, n)))
     tensors = {
         "a": a if request.a_order == "mk" else a.transpose(1, 2).contiguous(),
@@ -150,11 +162,51 @@ def test_matmul(torch, load, record, options):
     if request.residual:
         tensors["residual"] = torch.randn((batch, m, n), device="cuda")
         x = x + tensors["residual"].double()
-    if hasattr(module, "workspace"):
-        for name, (shape, held) in module.workspace(tensors["a"], tensors["b"]).items():
-            tensors[name] = torch.empty(shape, dtype=getattr(torch, held), device="cuda")
-    module.matmul(**tensors, **scalars)
+    module.matmul(**tensors, **workspace(torch, module, tensors), **scalars)
     error = ((tensors["c"].double() - x).abs().max() / x.abs().max()).item()
     asked = " ".join(f"{name}={value}" for name, value in options.items())
     record(f"matmul fast {asked}, {batch}x{m}x{n}x{k}, integers", f"max error / max {error:.2e}", "1e-06")
     assert error <= 1e-6
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), [("mk", "kn"), ("km", "nk")])
+def test_fp32_operands(torch, load, record, a_order, b_order):
+    """Rows and columns of any magnitude, relative to |A| |B|; and twice the same bits."""
+    options = {"a_order": a_order, "b_order": b_order, "accumulate": "tile"}
+    module = load(lg.matmul(design="fast", operand_dtype="float32", **options))
+    m, n, k = 333, 257, 1030
+    a, b = torch.randn((m, k), device="cuda"), torch.randn((k, n), device="cuda")
+    a *= torch.exp2(torch.randint(-40, 40, (m, 1), device="cuda"))
+    b *= torch.exp2(torch.randint(-40, 40, (1, n), device="cuda"))
+    tensors = {
+        "a": a if a_order == "mk" else a.T.contiguous(),
+        "b": b if b_order == "kn" else b.T.contiguous(),
+        "c": torch.full((m, n), math.nan, device="cuda"),
+    }
+    module.matmul(**tensors, **workspace(torch, module, tensors))
+    share = (
+        ((tensors["c"].double() - a.double() @ b.double()).abs() / (a.abs().double() @ b.abs().double())).max().item()
+    )
+    record(f"matmul fast float32 {a_order} {b_order}, {m}x{n}x{k}", f"max error / |A| |B| {share:.2e}", "2^-18")
+    assert share <= 2.0**-18
+    again = torch.full_like(tensors["c"], math.nan)
+    module.matmul(**{**tensors, "c": again}, **workspace(torch, module, tensors))
+    assert torch.equal(again, tensors["c"])
+
+
+@pytest.mark.parametrize("a_order", ["mk", "km"])
+def test_offsets_beyond_32_bits(torch, load, record, a_order):
+    """Rows 2^27 elements apart: from row 16 on an offset does not fit 32 bits. Needs 18 GB on the card."""
+    module = load(lg.matmul(design="fast", a_order=a_order))
+    rows, stride = 66, 2**27
+    if torch.cuda.mem_get_info()[0] < 20 * 2**30:
+        record("matmul fast, offsets beyond 2^31", "not run: the card has too little memory", "exact")
+        return
+    far = torch.empty_strided((rows, 40), (stride, 1), device="cuda", dtype=torch.float16)
+    far.copy_(torch.randint(-4, 5, (rows, 40), device="cuda"))
+    b = torch.randint(-4, 5, (40 if a_order == "mk" else rows, 16), device="cuda").half()
+    a = far.double() if a_order == "mk" else far.double().T
+    c = torch.empty((a.shape[0], 16), device="cuda", dtype=torch.float16)
+    module.matmul(far, b, c)
+    assert (c.double() == a @ b.double()).all()
+    record(f"matmul fast {a_order}, offsets beyond 2^31", "exact", "exact")
