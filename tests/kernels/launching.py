@@ -5,10 +5,8 @@ import tempfile
 from pathlib import Path
 
 import layoutgen as lg
-from layoutgen.cpu import Tensor, launch, parse_ptx
-from layoutgen.kernels.matmul_workspace import WORKSPACE
-from layoutgen.kernels.request import Array, contiguous
-from layoutgen.toolchain import build_kernel, read_kernel
+from layoutgen.execution import call
+from layoutgen.toolchain import read_kernel
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 SMALL = {"block_m": 32, "block_n": 32, "block_k": 16, "warps": "1x1"}
@@ -36,22 +34,7 @@ def execute(made, values, strides=None, kernels=None, **scalars):
     m, k = values["a"].shape[-2:] if request.a_order == "mk" else values["a"].shape[:-3:-1]
     n = values["b"].shape[-1 if request.b_order == "kn" else -2]
     shape = (values["a"].shape[0], m, n, k)
-    arrays = dict(request.arrays(shape))
-    for name, value in values.items():
-        own = (strides or {}).get(name)
-        dtype = str(value.dtype)
-        arrays[name] = contiguous(value.shape, dtype) if own is None else Array(value.shape, own, dtype)
-    tensors = {
-        name: Tensor.output(name, array.shape, array.dtype, array.strides)
-        if name == "c" or name in WORKSPACE
-        else Tensor.input(name, values[name], array.strides)
-        for name, array in arrays.items()
-    }
-    for name in file.kernels[:kernels]:
-        build = build_kernel(file, "sm_70", arrays, name, **scalars)
-        arguments = [tensors.get(key, value) for key, value in build.arguments]
-        report = launch(
-            parse_ptx(build.ptx), build.grid, build.num_warps, arguments, mma="v100", shared_bytes=build.shared_bytes
-        )
+    called = call(file, shape, values, strides, kernels=kernels, **scalars)
+    for report in called.reports:
         assert report.findings == (), [str(finding) for finding in report.findings]
-    return {name: tensor.array for name, tensor in tensors.items()}
+    return called.arrays

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution import Launch, run_kernel
+from layoutgen.execution import Launch, call, run_kernel
 from layoutgen.execution.reference import matmul_reference
 from layoutgen.kernels import request_from_dict
 from layoutgen.kernels.request import contiguous
+from layoutgen.proofs import refutations
 from tests.kernels.launching import emitted, execute, kernel
 
 ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]
@@ -175,6 +177,21 @@ def test_kernels_and_workspace():
         "b_exponents": ((2, 40), "int32"),
         "partials": ((2, 2, 33, 40), "float32"),
     }
+
+
+@pytest.mark.parametrize("fields", [{"split_k": 2}, {"operand_dtype": "float32"}])
+def test_the_file_is_proved_as_it_stands(fields):
+    """Its layouts and moves; nothing is claimed of the masks of several kernels."""
+    file = emitted(kernel(**fields))
+    assert refutations(prove_source(file.path, file.source, file.request)) == ()
+    wrong = file.source.replace("[0, 0, 1, 0],  # a0", "[0, 0, 2, 0],  # a0", 1)
+    wrong = wrong.replace("[0, 0, 2, 0],  # a1", "[0, 0, 1, 0],  # a1", 1)
+    assert refutations(prove_source(file.path, wrong, file.request))
+
+
+def test_a_call_without_an_input_says_so():
+    with pytest.raises(LayoutgenError, match="call: there is no b; its inputs have values"):
+        call(emitted(kernel()), (1, 4, 4, 4), {"a": np.zeros((1, 4, 4), np.float16)})
 
 
 def test_the_request():
