@@ -1,19 +1,23 @@
 """Write docs/matmul.md: the fast design of matmul, with figures from the machine code and from execution on the CPU.
 
-python tools/matmul_figures.py            # a few minutes: some twenty kernels are compiled, and six long ones executed
+python tools/matmul_figures.py            # a few minutes: some twenty kernels are compiled, and some long ones executed
 """
 
 from __future__ import annotations
 
 import tempfile
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 import layoutgen as lg
-from layoutgen.cpu import Tensor, launch, parse_ptx
+from layoutgen.execution import call
+from layoutgen.kernels.matmul_workspace import PRODUCTS
+from layoutgen.profiles import FastMatmulTile, choose_matmul, load_profile
+from layoutgen.profiles.matmul_tiles import launch_seconds
 from layoutgen.sass.inspection import inspect
-from layoutgen.toolchain import build_kernel, compile_kernel, read_kernel
+from layoutgen.toolchain import compile_kernel, read_kernel
 
 DOC = Path(__file__).parents[1] / "docs" / "matmul.md"
 ORDERS = tuple((a, b) for a in ("mk", "km") for b in ("kn", "nk"))
@@ -26,6 +30,17 @@ TILES = (
     (64, 64, 16, "1x1"),
 )
 DEPTHS = (256, 1024, 4096)
+MODES = ({"accumulate": "unit"}, {"accumulate": "tile"}, {"accumulate": "tile", "operand_dtype": "float32"})
+SHAPES = (
+    (1, 8192, 8192, 8192),
+    (1, 4096, 4096, 4096),
+    (1, 2048, 2048, 2048),
+    (1, 1024, 1024, 1024),
+    (1, 512, 512, 512),
+    (1, 64, 4096, 4096),
+    (1, 256, 256, 16384),
+    (1, 128, 128, 65536),
+)
 TEXT = """\
 # The fast design of matmul
 
@@ -37,6 +52,8 @@ on a card.
     layoutgen emit matmul --design fast --a-order km --b-order nk -o matmul.py
     layoutgen emit matmul --design fast --block-m 128 --block-n 64 --block-k 16 --warps 2x1 -o matmul.py
     layoutgen emit matmul --design fast --scale --bias --epilogue silu --rounded --residual -o linear.py
+    layoutgen emit matmul --design fast --shape 1,256,256,16384 -o matmul.py       # the tile for a size, and a split K
+    layoutgen emit matmul --design fast --operand-dtype float32 --accumulate tile -o matmul32.py
     layoutgen inspect matmul.py                                   # the figures of the tables below
     layoutgen run matmul.py --shape 1,300,200,100 --inputs nan    # executed on the CPU against float64
 
@@ -64,8 +81,8 @@ on a card.
 
 What is proved before anything is emitted: the claims of [design.md](design.md) for the tiling and for its operands
 as words, that each buffer is filled, each place once, and that every fetch reads what the instruction wants from
-where the store put it. That masks cover is not proved for this design; it rests on execution with every access
-watched.
+where the store put it. `layoutgen prove FILE` follows the masks of a file with one kernel as well; of those with
+several, a split K or fp32 operands, masks rest on execution with every access watched.
 
 ## Figures
 
@@ -79,11 +96,66 @@ same:
 
 {tiles}
 
+## Tiles by size
+
+A launch takes as long as its waves of blocks. The profile keeps, for every size of a block, the fastest tile that
+`layoutgen tune matmul --design fast --block-m M --block-n N` found, and what is predicted of it with one, two and more
+blocks on every SM:
+
+{rates}
+
+`--shape Z,M,N,K` takes the tile with the shortest predicted time, and splits K where blocks would be fewer than SMs.
+A block is taken to cost one K tile more than it has, for the first one; a split writes and reads its partial sums
+once at the memory's peak rate and waits 4 us for the second kernel. What memory and caches take for A and B is not
+in it, so that skinny products are slower than said here. Chosen, A and B in fp16:
+
+{choices}
+
+## A split K
+
+`--split-k S` lets S blocks share the sum of an element. Each takes a run of K tiles and writes its partial sum in fp32;
+a second kernel of the file adds them, always from the first to the last, and does what follows the product. There are
+no atomics: every run gives the same bits. The caller brings the workspace, of which the file says the shapes:
+
+```python
+work = {{
+    name: torch.empty(shape, dtype=getattr(torch, dtype), device="cuda")
+    for name, (shape, dtype) in module.workspace(a, b).items()
+}}
+module.matmul(a, b, c, **work)
+```
+
+## fp32 operands
+
+`--operand-dtype float32` takes A and B in fp32, and multiplies two fp16 parts of each. A kernel for each operand finds
+the largest finite element of every row of A (column of B), scales the row by a power of two so that this element lies
+in [2^14, 2^15), and splits x = hi + lo + rest, both parts rounded to nearest. The workspace holds A as [lo, hi, hi] and
+B as [hi, lo, hi] along K, so that the product is one of three times the depth, in the same loop; the scales are undone
+in fp32 at the end, in two factors that cannot overflow on the way. Infinities and NaN stand in the last third alone and
+give what IEEE arithmetic gives, unless the other factor is below 2^-39 of its row's largest and was rounded to zero.
+bfloat16 is refused: the instruction does not multiply it, and float32 has its range.
+
+What a product of depth K may be off by, per element of C:
+
+- the parts: 2^-23 of an element, or 2^-25 of the scaled unit where lo is subnormal, which is 2^-39 of the row's largest
+  element; lo lo is left out, at most 2^-22 |A| |B|. Together at most 2^-21 |A| |B|, and 2^-38 (max |A row| |B| sum +
+  max |B column| |A| sum). The second term is no share of |A| |B|: an element that is 2^-30 of its row's largest keeps 9
+  bits, one of 2^-41 none. Rows of A and columns of B may differ by any factor, elements within one should not.
+- the tensor core: every step of 4 k truncates, at most 6 units of 2^-23 of the magnitudes summed so far. In `tile`
+  mode that is at most block_k / 4 steps, 2^-17.4 |A| |B| at 32, and 2^-24 for each of the 3 K / block_k additions in
+  fp32; in `unit` mode it grows with K.
+
+This worst case is what `layoutgen run` holds a run to. On random matrices in `tile` mode the error stays below 2^-18
+|A| |B| by far: see the next table. It costs three products, so the rate is a third of the loop's, and before it two
+kernels that read an operand twice and write three halves of it, 14 bytes an element: at 4096^3 0.5 ms at the memory's
+peak rate, beside {parts_ms} ms predicted for the product ({parts_tile}, `tile`).
+
 ## Who sums over K
 
 The tensor core truncates every sum (docs/facts.md), so that a long sum of terms of one sign drifts. `--accumulate
-tile` sums each K tile from zero and adds the tiles in fp32, rounded to nearest. Mean relative error of a product of
-matrices drawn uniformly from [0, 1), 32 x K x 32, K tiles of 16, executed in V100 arithmetic:
+tile` sums each K tile from zero and adds the tiles in fp32, rounded to nearest. Errors of a product 32 x K x 32 with K
+tiles of 16, executed in V100 arithmetic: the mean relative one of matrices drawn uniformly from [0, 1), and the largest
+of normally distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
 
 {drift}
 
@@ -116,21 +188,48 @@ def figures(folder: Path, **fields: object) -> list[object]:
     ]
 
 
-def drift(folder: Path, accumulate: str, k: int) -> str:
-    made = lg.matmul(
-        design="fast", block_m=32, block_n=32, block_k=16, warps="1x1", out_dtype="float32", accumulate=accumulate
-    )
+def errors(folder: Path, k: int, **fields: object) -> tuple[float, float]:
+    """Return two errors of a product of depth k in V100 arithmetic: the mean relative one of positive matrices, and
+    the largest of normal ones, relative to |A| |B|."""
+    made = lg.matmul(design="fast", block_m=32, block_n=32, block_k=16, warps="1x1", out_dtype="float32", **fields)
     file = read_kernel(made.write(folder))
     rng = np.random.default_rng(0)
-    values = {"a": rng.random((1, 32, k)).astype(np.float16), "b": rng.random((1, k, 32)).astype(np.float16)}
-    arrays = file.request.arrays((1, 32, 32, k))
-    build = build_kernel(file, "sm_70", arrays)
-    tensors = {name: Tensor.input(name, value, arrays[name].strides) for name, value in values.items()}
-    tensors["c"] = Tensor.output("c", arrays["c"].shape, arrays["c"].dtype, arrays["c"].strides)
-    arguments = [tensors.get(name, value) for name, value in build.arguments]
-    launch(parse_ptx(build.ptx), build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes)
-    exact = values["a"].astype(np.float64) @ values["b"].astype(np.float64)
-    return f"{float(((tensors['c'].array - exact) / exact).mean()):.1e}"
+    found = []
+    for draw in (rng.random, rng.standard_normal):
+        a, b = (draw(shape).astype(file.request.given_dtype) for shape in ((1, 32, k), (1, k, 32)))
+        got = call(file, (1, 32, 32, k), {"a": a, "b": b}).arrays["c"]
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        found.append((got - a @ b, a @ b, np.abs(a) @ np.abs(b)))
+    (uniform, exact, _), (normal, _, magnitude) = found
+    return float((uniform / exact).mean()), float((np.abs(normal) / magnitude).max())
+
+
+def tile_name(tile: FastMatmulTile) -> str:
+    return f"{tile.block_m}x{tile.block_n}x{tile.block_k}"
+
+
+def choices() -> list[list[object]]:
+    """Return what is chosen for some sizes, and how long that is predicted to take beside the first tile, unsplit."""
+    card = load_profile("volta")
+    assert card.unit is not None
+    rows: list[list[object]] = []
+    for shape in SHAPES:
+        found = choose_matmul(card, shape)
+        plain = launch_seconds(card.unit.matmul_fast[0], shape, 1, card)
+        warps = "x".join(map(str, found.tile.warps))
+        tflops = 2 * prod(shape) / found.seconds / 1e12
+        rows.append(
+            [
+                "x".join(map(str, shape[1:])),
+                f"{tile_name(found.tile)}, {warps}",
+                found.split_k,
+                found.blocks,
+                f"{found.seconds * 1e6:.0f}",
+                f"{plain * 1e6:.0f}",
+                f"{tflops:.1f}",
+            ]
+        )
+    return rows
 
 
 def main() -> None:
@@ -149,14 +248,30 @@ def main() -> None:
             [f"128x128x{k}", warps, *figures(folder, block_k=k, warps=warps, accumulate="tile")]
             for k, warps in ((16, "2x2"), (32, "2x4"))
         ]
-        drifts = [[k, *(drift(folder, accumulate, k) for accumulate in ("unit", "tile"))] for k in DEPTHS]
+        drifts = [
+            [k, *(f"{mean:.1e}, {most:.1e}" for mean, most in (errors(folder, k, **mode) for mode in MODES))]
+            for k in DEPTHS
+        ]
+    card = load_profile("volta")
+    assert card.unit is not None
+    rates = [
+        [tile_name(tile), "x".join(map(str, tile.warps)), tile.accumulate, ", ".join(map(str, tile.tflops))]
+        for tile in card.unit.matmul_fast
+    ]
+    parts = choose_matmul(card, (1, 4096, 4096, 4096), "tile", PRODUCTS)
     DOC.write_text(
         TEXT.format(
             triton=triton.__version__,
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
             apart=table(["tile", "warps", *columns], apart),
-            drift=table(["K", "unit", "tile"], drifts),
+            drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
+            rates=table(["tile", "warps", "accumulate", "TFLOP/s with 1, 2, ... blocks on an SM"], rates),
+            choices=table(
+                ["M x N x K", "tile, warps", "split K", "blocks", "us", "us, first tile", "TFLOP/s"], choices()
+            ),
+            parts_ms=f"{parts.seconds * 1e3:.1f}",
+            parts_tile=tile_name(parts.tile),
         ),
         encoding="utf-8",
     )

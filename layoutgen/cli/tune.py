@@ -110,7 +110,7 @@ def tune(
         reason = next((o.result["reason"] for o in tuned.outcomes if o.status == "failed"), "none was tried")
         raise LayoutgenError(f"tune {family}: no candidate could be compiled: {reason}")
     if output is not None:
-        text, tile = tuned_profile(profile, best, command)
+        text, tile = tuned_profile(profile, tuned.best, command, top)
         write_atomically(Path(output), text)
     if as_json:
         counts = {status: tuned.count(status) for status in ("predicted", "failed", "pruned")}

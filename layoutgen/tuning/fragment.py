@@ -55,16 +55,21 @@ def expressible(request: Request, profile: str) -> bool:
     return made == request
 
 
-def tuned_profile(profile: str, best: Sequence[Outcome], command: str) -> tuple[str, Outcome | None]:
-    """Return a profile like the given one with the best tile in it, and the winner that the tile is.
+def tuned_profile(
+    profile: str, found: Sequence[Outcome], command: str, top: int | None = None
+) -> tuple[str, Outcome | None]:
+    """Return a profile like the given one with the best tile in it, and the outcome that the tile is.
 
-    All winners are listed under `tuned`. The tile is the best among those that a profile can express: it has no place
-    for an arrangement or a split of a request's own. When there is none, the tiles stay as they are and None is
+    The first `top` of what was found are listed under `tuned`. The tile is the best among those that a profile can
+    express, which has no place for an arrangement or a split of a request's own; one that spills is taken only when all
+    do, since its local memory also costs what no loop shows. When there is none, the tiles stay as they are and None is
     returned.
     """
     import yaml
 
-    chosen = next((outcome for outcome in best if expressible(outcome.candidate.request, profile)), None)
+    best = found[:top]
+    usable = [outcome for outcome in found if expressible(outcome.candidate.request, profile)]
+    chosen = next((outcome for outcome in usable if not outcome.result["spill_bytes"]), next(iter(usable), None))
     data = base_data(profile)
     if chosen is not None:
         data["matrix_unit"] = _with_tile(dict(data["matrix_unit"]), chosen)

@@ -274,9 +274,10 @@ def test_the_command_writes_a_profile_that_emit_uses(tmp_path, monkeypatch):
     assert [entry["tflops"] for entry in best] == sorted((entry["tflops"] for entry in best), reverse=True)
 
 
-def fast_outcome(rates, **fields):
+def fast_outcome(rates, spilled=0, **fields):
     request = lg.matmul(design="fast", **fields).request
     figures = dict.fromkeys(("low", "high", "registers", "spill_bytes", "shared_bytes", "blocks_per_sm"), 1.0)
+    figures["spill_bytes"] = spilled
     result = {"status": "predicted", "request": request.as_dict(), "tflops": rates[-1], "rates": rates, **figures}
     return search_module.Outcome(candidate(request, VOLTA, "volta", 1290), "predicted", result)
 
@@ -305,6 +306,15 @@ def test_a_fast_tile_takes_its_place_in_the_table(tmp_path):
     apart = fast_outcome([50.0], block_m=128, block_n=64, block_k=32, warps="2x1", accumulate="tile")
     again = yaml.safe_load(tuned_profile(str(path), [apart], "tune")[0])["matrix_unit"]["matmul_fast"]
     assert len(again) == len(table) + all((t["block_n"], t["accumulate"]) != (64, "tile") for t in table)
+
+
+def test_a_tile_that_spills_is_the_last_choice():
+    spilled = fast_outcome([99.0], 8, block_m=64, block_n=64, block_k=32, warps="1x1")
+    whole = fast_outcome([80.0], 0, block_m=64, block_n=64, block_k=32, warps="1x2")
+    text, chosen = tuned_profile("volta", [spilled, whole], "tune", top=1)
+    assert chosen is whole
+    assert [entry["request"]["warps"] for entry in yaml.safe_load(text)["tuned"]] == ["1x1"]
+    assert tuned_profile("volta", [spilled], "tune")[1] is spilled
 
 
 def test_the_search_knows_the_fast_designs_own_choices():
