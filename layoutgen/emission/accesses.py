@@ -31,6 +31,16 @@ SAME = ("multiple_of", "max_contiguous", "max_constancy", "convert_layout", "to_
 """Functions of the language that return their first argument."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a watched function: the condition under which it happens, its names at its end, its loads so far."""
+
+    line: int
+    condition: Formula | None
+    names: Mapping[str, Value]
+    accesses: tuple[Access, ...]
+
+
 @dataclass
 class Walk:
     """The walk through a kernel. `grid` is how many programs there are along each axis."""
@@ -40,6 +50,8 @@ class Walk:
     arithmetic: Arithmetic
     accesses: list[Access] = field(default_factory=list)
     path: list[Formula | None] = field(default_factory=list)
+    watched: frozenset[str] = frozenset()
+    calls: list[Call] = field(default_factory=list)
 
     @property
     def symbols(self) -> Symbols:
@@ -154,7 +166,10 @@ class Walk:
             delta = moved.get(name)
             names[name] = self._at(names[name], delta, number)
         before = {name: names[name] for name in carried}
-        self.path.append(Formula.true() if known else OPAQUE)
+        runs = OPAQUE
+        if number is not None and count is not None:
+            runs = Formula.at_least_0(number, count - number - ONE)
+        self.path.append(runs)
         self.block(loop.body, names)
         self.path.pop()
         for name in _written(*loop.body):
@@ -176,7 +191,8 @@ class Walk:
 
     def _increments(self, body: Sequence[ast.stmt], names: dict[str, Value], carried: list[str]) -> dict[str, Any]:
         """Return by how much an iteration moves each of the carried names, where that is the same for all of them."""
-        trial, accesses, known = dict(names), list(self.accesses), set(self.symbols.definitions)
+        trial, known = dict(names), set(self.symbols.definitions)
+        accesses, calls = list(self.accesses), list(self.calls)
         for name in carried:
             place = Polynomial.symbol(f"before {name}")
             value = names[name]
@@ -184,7 +200,7 @@ class Walk:
         self.path.append(OPAQUE)
         self.block(body, trial)
         self.path.pop()
-        self.accesses[:] = accesses
+        self.accesses[:], self.calls[:] = accesses, calls
         found = {}
         for name in carried:
             value, place = trial.get(name), Polynomial.symbol(f"before {name}")
@@ -251,16 +267,22 @@ class Walk:
             if name == "to" and not isinstance(owner, Pointer):
                 return owner
         elif name in self.functions:
-            return self._inlined(self.functions[name], arguments, keywords)
+            return self._inlined(self.functions[name], arguments, keywords, node.lineno)
         if any(isinstance(value, Pointer) for value in (owner, *arguments, *keywords.values())):
             self.accesses.append(Access(name, node.lineno, OPAQUE, OPAQUE))
         return OPAQUE
 
-    def _inlined(self, function: ast.FunctionDef, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
+    def _inlined(
+        self, function: ast.FunctionDef, arguments: list[Value], keywords: dict[str | None, Value], line: int
+    ) -> Value:
         parameters = [argument.arg for argument in function.args.args]
         inner = dict(zip(parameters, arguments, strict=False))
         inner |= {key: value for key, value in keywords.items() if key is not None}
-        return self.block(function.body, inner)[0]
+        before = len(self.accesses)
+        result, _ = self.block(function.body, inner)
+        if function.name in self.watched:
+            self.calls.append(Call(line, self._happens(Formula.true()), inner, tuple(self.accesses[before:])))
+        return result
 
     def _language(self, name: str, arguments: list[Value], keywords: dict[str | None, Value], line: int) -> Value:
         plain = [self.arithmetic.plain(argument) for argument in arguments]
@@ -291,10 +313,14 @@ class Walk:
         return OPAQUE
 
     def _touch(self, kind: str, line: int, address: Value, mask: Value) -> None:
-        condition: Formula | None = Formula.true()
-        for part in (*self.path, mask if isinstance(mask, Formula) else OPAQUE):
-            condition = condition & part if condition is not None and part is not None else OPAQUE
+        condition = self._happens(mask if isinstance(mask, Formula) else OPAQUE)
         self.accesses.append(Access(kind, line, address if isinstance(address, Pointer) else OPAQUE, condition))
+
+    def _happens(self, condition: Formula | None) -> Formula | None:
+        """Return a condition together with those of the way here."""
+        for part in self.path:
+            condition = condition & part if condition is not None and part is not None else OPAQUE
+        return condition
 
 
 def _items(node: ast.expr) -> list[ast.expr]:

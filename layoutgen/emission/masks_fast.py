@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from layoutgen.emission.accesses import Access, Walk
 from layoutgen.emission.arithmetic import Arithmetic, Pointer
+from layoutgen.emission.attended import attended_fault
 from layoutgen.emission.indices import Formula, NotLinearError, Symbols
 from layoutgen.emission.launches import read_launch, shape_faults
 from layoutgen.emission.polynomial import Polynomial
@@ -16,6 +17,7 @@ from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.integers import UndecidedError
 
+SCORES = "masks of the scores cover what is seen"
 FastRequest = FastAttentionRequest | FastMatmulRequest
 
 
@@ -33,7 +35,7 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
     sizes = frozenset(length for tensor in dims.values() for _, _, length in tensor if isinstance(length, str))
     symbols = Symbols(sizes)
     launch = read_launch(host, kernel, symbols)
-    faults: dict[str, Fault] = {}
+    faults: dict[str, Fault | None] = {}
     found: dict[str, list[Place]] = {tensor: [] for tensor in dims}
     done: set[object] = set()
     for choice in product((True, False), repeat=len(launch.flags)):
@@ -46,7 +48,7 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
         if given.value is False:
             continue
         own = Symbols(sizes, dict(symbols.definitions))
-        walk = Walk(functions, launch.grid, Arithmetic(own, exact=launch.exact))
+        walk = Walk(functions, launch.grid, Arithmetic(own, exact=launch.exact), watched=frozenset({"attend"}))
         names: dict[str, object] = {}
         for argument in kernel.args.args:
             name, plain = argument.arg, Polynomial.symbol(argument.arg)
@@ -62,6 +64,10 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
         if key in done:
             continue  # the flag changes no index: it chooses the width of the offsets, for example
         done.add(key)
+        if isinstance(request, FastAttentionRequest):
+            faults.setdefault(SCORES, _scores(request, dims, here, walk))
+            if faults[SCORES] is None:
+                del faults[SCORES]
         for tensor, places in here.items():
             fault = faults.get(tensor) or (
                 places if isinstance(places, Fault) else _fault(tensor, request, dims, here, own, given)
@@ -70,7 +76,50 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
                 faults[tensor] = fault
             elif not isinstance(places, Fault):
                 found[tensor] += places
-    return tuple(_verdict(tensor, dims[tensor], request, found[tensor], faults.get(tensor)) for tensor in dims)
+    verdicts = [_verdict(tensor, dims[tensor], request, found[tensor], faults.get(tensor)) for tensor in dims]
+    if isinstance(request, FastAttentionRequest):
+        verdicts.append(_scores_verdict(faults.get(SCORES)))
+    return tuple(verdicts)
+
+
+def _scores(
+    request: FastAttentionRequest, dims: Mapping[str, Dims], places: Mapping[str, list[Place] | Fault], walk: Walk
+) -> Fault | None:
+    """Return why the calls of `attend` do not weigh exactly what is seen."""
+    stored = places["lse"]
+    if isinstance(stored, Fault):
+        return stored
+    coordinate = stored[0].coordinates[[name for name, _, _ in dims["lse"]].index("query")]
+    lanes = [name for name in coordinate.symbols if name.startswith("lane")]
+    if len(lanes) != 1:
+        return Fault("lse", f"the queries {coordinate} of a block cannot be followed", False)
+
+    def keys(accesses: Iterable[Access]) -> list[Polynomial]:
+        """Return the keys of all loads of K and V."""
+        strides = {"k": "stride_kt", "v": "stride_vt"}
+        pointers = [access.address for access in accesses if access.address is not None]
+        return [pointer.offset.by(strides[pointer.tensor]) for pointer in pointers if pointer.tensor in strides]
+
+    inside = {access for call in walk.calls for access in call.accesses}
+    calls = [(call, keys(call.accesses)) for call in walk.calls]
+    first = keys(access for access in walk.accesses if access not in inside)
+    block = request.block_m, request.block_n
+    try:
+        first_query = coordinate - Polynomial.symbol(lanes[0])
+        return attended_fault(calls, first_query, first, sees(request), block, walk.symbols)
+    except (NotLinearError, UndecidedError) as error:
+        return Fault("attend", f"is not decided: {error}", False)
+
+
+def _scores_verdict(fault: Fault | None) -> Verdict:
+    obligation = Obligation(
+        SCORES,
+        6,
+        "each query weighs every key that it sees, once, and no other; K and V of a tile are its own; for all lengths",
+    )
+    if fault is not None:
+        return Refutation(obligation, "symbolic", fault.place, fault.witness)
+    return Certificate(obligation, "symbolic", ("all tiles of all loops taken together",))
 
 
 def _places(accesses: Sequence[Access], dims: Mapping[str, Dims]) -> dict[str, list[Place] | Fault]:
@@ -125,7 +174,8 @@ def seen(
     """Return which elements a block must touch: of what has keys, those that one of its queries sees."""
     if tensor not in ("k", "v", "bias"):
         return [], set()
-    key, formulas, others = element("key"), [], set()
+    formulas: list[Formula] = []
+    others: set[str] = set()
     query = element("query")
     if tensor != "bias":
         # Of K and V: some query that this block stores sees the key.
@@ -133,14 +183,20 @@ def seen(
         coordinate = place.coordinates[[name for name, _, _ in dims].index("query")]
         formulas += [Formula.at_least_0(coordinate - query, query - coordinate), place.condition]
         others = coordinate.symbols
-    own = query
+    return formulas + sees(request), others
+
+
+def sees(request: FastAttentionRequest) -> list[Formula]:
+    """Return what holds of the query and the key of an element if the one sees the other."""
+    own, key = element("query"), element("key")
     if request.alignment == "bottom-right":
-        own = query + Polynomial.symbol("t_k") - Polynomial.symbol("t_q")
+        own += Polynomial.symbol("t_k") - Polynomial.symbol("t_q")
+    formulas = []
     if request.right is not None:
         formulas.append(Formula.at_least_0(own + Polynomial.constant(request.right) - key))
     if request.left is not None:
         formulas.append(Formula.at_least_0(key - own + Polynomial.constant(request.left)))
-    return formulas, others
+    return formulas
 
 
 def _verdict(tensor: str, dims: Dims, request: FastRequest, places: Sequence[Place], fault: Fault | None) -> Verdict:

@@ -84,19 +84,19 @@ class Reach:
                     if self._satisfied(wrong, []) is None:
                         continue
                     # Once more with all that the access depends on, and programs at all, so that it does happen.
-                    model = self._smallest(wrong, _symbols(place.coordinates) | self._programs())
+                    model = self.smallest(wrong, _symbols(place.coordinates) | self.programs())
                     if model is not None:
                         value = linear(coordinate).at(model)
                         return Fault(
                             f"{name} (line {place.line})",
-                            f"{self._sizes(model)}{value} lies outside and is touched",
+                            f"{self.sizes(model)}{value} lies outside and is touched",
                         )
         return None
 
     def _mixed(self, place: Place) -> str:
         """Return an index that an access uses beside a permutation of it: the two are not independent."""
         seen: set[str] = set()
-        for name in sorted(self._closure(_symbols(place.coordinates) | place.condition.symbols)):
+        for name in sorted(self.closure(_symbols(place.coordinates) | place.condition.symbols)):
             definition = self.symbols.definitions.get(name)
             own = {name} | (definition.instead if isinstance(definition, Index) else frozenset())
             if own & seen:
@@ -128,7 +128,7 @@ class Reach:
         }
         free = sorted((programs | set(others)) - determined)
         for name in free:
-            if self._closure({name}) & determined:
+            if self.closure({name}) & determined:
                 return Fault(name, "its range depends on what the element determines: this is not followed", False)
         untouched: list[Formula] = []
         for place, values in zip(self.places, ways, strict=True):
@@ -140,13 +140,13 @@ class Reach:
             if not open_atoms:
                 return None
             untouched.append(negation)
-        model = self._smallest((*region, *untouched), free)
+        model = self.smallest((*region, *untouched), free)
         return None if model is None else self._confirmed(model, elements, free)
 
     def _always(self, atom: Formula, region: Sequence[Formula], free: Sequence[str]) -> bool:
         """Whether a condition holds wherever these do; only what shares symbols with it can matter."""
-        related, waiting = self._closure(atom.symbols), [(r, self._closure(r.symbols)) for r in region]
-        waiting += [(Formula.true(), self._closure({name})) for name in free]
+        related, waiting = self.closure(atom.symbols), [(r, self.closure(r.symbols)) for r in region]
+        waiting += [(Formula.true(), self.closure({name})) for name in free]
         chosen: list[Formula] = []
         while True:
             near = [pair for pair in waiting if pair[1] & related]
@@ -174,7 +174,7 @@ class Reach:
                 return Fault(f"line {place.line}", f"whether [{coordinates}] is reached cannot be followed", False)
         lines = ", ".join(str(line) for line in sorted({place.line for place in self.places}))
         program = "".join(f", {name} = {model.get(name, 0)}" for name in free if name.startswith("program_id"))
-        return Fault(f"lines {lines}", f"{self._sizes(model)[:-2]}{program}: [{coordinates}] is missed")
+        return Fault(f"lines {lines}", f"{self.sizes(model)[:-2]}{program}: [{coordinates}] is missed")
 
     def _digits(self, place: Place, elements: list[Polynomial]) -> dict[str, Polynomial] | Fault:
         """Return indices at which an access reaches the element, as digits of its coordinates, if any do."""
@@ -195,13 +195,13 @@ class Reach:
                     return Fault(f"line {place.line}", f"the coordinate {coordinate} cannot be followed", False)
                 digits = {name for _, name in unknown}
                 base = Polynomial.of({m: f for m, f in plain.terms if not (len(m) == 1 and m[0] in digits)})
-                if self._closure(base.symbols) & digits:
+                if self.closure(base.symbols) & digits:
                     return Fault(f"line {place.line}", f"the coordinate {coordinate} cannot be followed", False)
                 rest = target - self.put(base, values)
                 for factor, name in unknown:
                     values[name] = self.symbols.quotient(rest, factor, False)
                     rest -= values[name] * Polynomial.constant(factor)
-        for name in sorted(self._closure(place.condition.symbols)):
+        for name in sorted(self.closure(place.condition.symbols)):
             # A loop or a lane that no coordinate depends on: any of its values will do, so the first.
             found = self.symbols.definitions.get(name)
             if isinstance(found, Index) and found.kind != "program" and name not in values:
@@ -243,7 +243,7 @@ class Reach:
 
     # ---- symbols
 
-    def _programs(self) -> set[str]:
+    def programs(self) -> set[str]:
         found = self.symbols.definitions.items()
         return {name for name, index in found if isinstance(index, Index) and index.kind == "program"}
 
@@ -267,7 +267,7 @@ class Reach:
                     replaced[name] = self.symbols.extreme(found.least, a, b)
         return value.put(replaced)
 
-    def _closure(self, names: Iterable[str]) -> set[str]:
+    def closure(self, names: Iterable[str]) -> set[str]:
         """Return symbols and all that they rest on."""
         seen: set[str] = set()
         waiting = list(names)
@@ -300,7 +300,7 @@ class Reach:
                 choices.append(cases)
         return solve(lines, choices)
 
-    def _smallest(self, formulas: Sequence[Formula], more: Iterable[str]) -> Model | None:
+    def smallest(self, formulas: Sequence[Formula], more: Iterable[str]) -> Model | None:
         """Return a model like _satisfied, its sizes as small as they can be one after the other."""
         more = list(more)
         model = self._satisfied(formulas, more)
@@ -320,7 +320,7 @@ class Reach:
             fixed.append(Formula.at_least_0(number(model, name) - symbol))
         return model
 
-    def _sizes(self, model: Model) -> str:
+    def sizes(self, model: Model) -> str:
         named = [f"{name} = {model[name]}" for name in sorted(self.symbols.sizes) if name in model]
         return f"with {', '.join(named)}, " if named else ""
 
