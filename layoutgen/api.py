@@ -151,7 +151,8 @@ def attention(
     if block_m is None or block_n is None:
         # The output takes registers, a wide Q and K shared memory alone.
         value_dim = features.get("v_head_dim") or head_dim
-        tile = matrix_unit_flash_tile(profile, max(value_dim, min(head_dim, WIDEST_PAIR)), design, bias)
+        added = bias or bool(features.get("mask"))  # a mask takes registers like a bias
+        tile = matrix_unit_flash_tile(profile, max(value_dim, min(head_dim, WIDEST_PAIR)), design, added)
         if tile is None:
             raise LayoutgenError(
                 f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"

@@ -21,6 +21,7 @@ ATTENTION_FEATURES = {
     "column_warps",
     "v_head_dim",
     "v_split",
+    "mask",
     "causal",
     "alignment",
     "window",
@@ -67,6 +68,7 @@ BY_FAMILY = {
 @click.option("--column-warps", type=int, help="attention, fast: warps that share rows and divide the head dim.")
 @click.option("--v-head-dim", type=int, help="attention, fast: head dim of V and the output.  [default: --head-dim]")
 @click.option("--v-split", help="attention, fast: parts of V's head dim.")
+@click.option("--mask", is_flag=True, default=None, help="attention, fast: an array says which keys a query sees.")
 @click.option("--causal", is_flag=True, default=None, help="attention, fast: a query sees no key after its own.")
 @click.option("--alignment", help="attention, fast: which key is a query's own, top-left or bottom-right.")
 @click.option("--window", help="attention, fast: keys seen left and right of a query's own, -1 for all: 128,0.")

@@ -18,7 +18,7 @@ from layoutgen.emission.attention_fast_views import (
     value_views,
 )
 from layoutgen.emission.views import TRITON_TYPE, MmaView, legend, mma_view
-from layoutgen.kernels.attention_fast import ALIGNMENTS, FastAttentionRequest
+from layoutgen.kernels.attention_fast import ALIGNMENTS, MASK_DTYPES, FastAttentionRequest
 from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.tiling import Relabelling
@@ -55,7 +55,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     cuts, pieces = cut_weights(request.block_n, chain.group)
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
     overhang = sum(request.parts) > request.head_dim or sum(request.value_parts) > request.value_dim
-    arrays = "q, k, v, out, lse" + (", bias" if request.bias else "") + (", sinks" if request.sinks else "")
+    arrays = "q, k, v, out, lse" + "".join(f", {name}" for name in ("bias", "mask", "sinks") if getattr(request, name))
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
@@ -87,9 +87,11 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         # Where a row may have seen no key yet, its weights are taken against 0 and not against -inf.
         "rows_may_be_blind": request.left is not None
         or (request.right is not None and _blind(request))
-        or request.bias,
+        or request.bias
+        or request.mask,
         "masked_rows": "if masked:" if not request.bias else None,
         "bias": request.bias,
+        "mask": request.mask,
         "in_log2": request.softcap is not None or request.bias,
         "reordered": request.reordered,
         "key_bits": _key_bits(request),
@@ -100,8 +102,13 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "slope": repr(2 / (request.softcap or 1)),
         "sinks": request.sinks,
         "o_dtype": request.o_dtype,
-        "more_shapes": (", bias [B, H, Tq, Tk]" if request.bias else "") + (", sinks [H]" if request.sinks else ""),
+        "more_shapes": (", bias [B, H, Tq, Tk]" if request.bias else "")
+        + (", mask [B, H, Tq, Tk]" if request.mask else "")
+        + (", sinks [H]" if request.sinks else ""),
         "bias_dtype": f"bias {request.dtype} or {STATISTICS_DTYPE}, " if request.bias else "",
+        "mask_dtype": f"mask {' or '.join(MASK_DTYPES)} (not 0: the query attends to the key), "
+        if request.mask
+        else "",
         "float32": "".join(
             [", out" if request.o_dtype == STATISTICS_DTYPE else "", " and sinks" if request.sinks else ""]
         ),
@@ -141,6 +148,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
             *((name, f'("{request.dtype}",)') for name in ("q", "k", "v")),
             ("out", f'("{request.o_dtype}",)'),
             *((("bias", f'("{request.dtype}", "{STATISTICS_DTYPE}")'),) if request.bias else ()),
+            *((("mask", str(MASK_DTYPES).replace("'", '"')),) if request.mask else ()),
             *((name, f'("{STATISTICS_DTYPE}",)') for name in ("lse", *(["sinks"] if request.sinks else []))),
         ],
     }
@@ -192,6 +200,9 @@ def fast_attention_signature(request: FastAttentionRequest) -> dict[str, str]:
     if request.bias:
         result["bias"] = half
         strides["s"] = "bhqk"
+    if request.mask:
+        result["mask"] = "*i1"
+        strides["m"] = "bhqk"
     if request.sinks:
         result["sinks"] = "*fp32"
         strides["sink_"] = "h"

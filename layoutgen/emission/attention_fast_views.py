@@ -182,7 +182,7 @@ def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
         ),
         layout_view("SUMS", "The sums of a thread's own weights: rows, and lanes of a row.", *_sums_layout(request)),
     ]
-    if request.bias:
+    if request.reordered:
         by_keys = layout_view(
             "BY_KEYS", "S as its keys lie in memory: runs of them in a thread.", request.by_keys, "mn", names
         )

@@ -46,6 +46,8 @@ def tensors(request: Request) -> dict[str, Dims]:
     }
     if getattr(request, "sinks", False):
         result["sinks"] = (("head", "stride_sink_h", "heads"),)
+    if getattr(request, "mask", False):
+        result["mask"] = (*heads("m", "heads"), ("query", "stride_mq", "t_q"), ("key", "stride_mk", "t_k"))
     if getattr(request, "bias", False):
         result["bias"] = (*heads("s", "heads"), ("query", "stride_sq", "t_q"), ("key", "stride_sk", "t_k"))
     return result

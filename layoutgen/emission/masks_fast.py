@@ -20,6 +20,9 @@ from layoutgen.proofs.integers import UndecidedError
 SCORES = "masks of the scores cover what is seen"
 FastRequest = FastAttentionRequest | FastMatmulRequest
 
+PER_SCORE = ("bias", "mask")
+"""Tensors that have an element per query and key."""
+
 
 def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]) -> tuple[Verdict, ...]:
     """Discharge claim 6 for every tensor of a fast design, in every way in which a launch can specialise it."""
@@ -172,12 +175,12 @@ def seen(
     tensor: str, request: FastAttentionRequest, stored: Sequence[Place], dims: Dims
 ) -> tuple[list[Formula], set[str]]:
     """Return which elements a block must touch: of what has keys, those that one of its queries sees."""
-    if tensor not in ("k", "v", "bias"):
+    if tensor not in ("k", "v", *PER_SCORE):
         return [], set()
     formulas: list[Formula] = []
     others: set[str] = set()
     query = element("query")
-    if tensor != "bias":
+    if tensor not in PER_SCORE:
         # Of K and V: some query that this block stores sees the key.
         (place,) = stored[:1]
         coordinate = place.coordinates[[name for name, _, _ in dims].index("query")]
@@ -203,7 +206,7 @@ def _verdict(tensor: str, dims: Dims, request: FastRequest, places: Sequence[Pla
     kinds = sorted({f"{place.kind}s" for place in places}) or ["accesses"]
     shape = ", ".join(str(length) for _, _, length in dims)
     hidden = isinstance(request, FastAttentionRequest) and (request.left is not None or request.right is not None)
-    inside = "that a block's queries see " if hidden and tensor in ("k", "v", "bias") else ""
+    inside = "that a block's queries see " if hidden and tensor in ("k", "v", *PER_SCORE) else ""
     obligation = Obligation(
         f"{' and '.join(kinds)} of {tensor} cover it",
         6,

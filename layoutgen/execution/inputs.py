@@ -125,6 +125,9 @@ def _expanded(request: Request, name: str, launch: Launch, shape: tuple[int, ...
 
 def _values(rng: np.random.Generator, kind: str, plain: Array, expanded: tuple[int, ...]) -> NDArray[np.generic]:
     shape = tuple(1 if dim in expanded else size for dim, size in enumerate(plain.shape))
+    if plain.dtype == "bool":  # some rows attend to nothing
+        attended = (rng.random(shape) < 0.7) & (rng.random((*shape[:-1], 1)) < 0.9)
+        return np.broadcast_to(attended, plain.shape)
     if kind == "integers":
         drawn = rng.integers(-4, 5, shape).astype(np.float64)
     else:

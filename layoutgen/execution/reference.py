@@ -125,6 +125,8 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
         scores = scores + values["bias"].astype(np.float64)
     if isinstance(request, FastAttentionRequest):
         scores = np.where(hidden(request, *scores.shape[-2:]), -np.inf, scores)
+    if "mask" in values:
+        scores = np.where(values["mask"].astype(bool), scores, -np.inf)
     unit_k = request.tilings["scores"].unit.shape[2]
     steps = -(-sum(request.parts) // unit_k)
     top = scores.max(-1, keepdims=True, initial=-np.inf)

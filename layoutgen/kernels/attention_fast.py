@@ -38,6 +38,7 @@ from layoutgen.tiling.divided import Product, copied, divided, stacked
 
 ALIGNMENTS = ("top-left", "bottom-right")
 """How queries and keys of different number are aligned: at the first of each, or at the last."""
+MASK_DTYPES = ("bool", "uint8")
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class FastAttentionRequest(AttentionRequest):
     dim among themselves; without it they are as many as need be. `v_head_dim` is the head dim of V and the output,
     where it is not that of Q and K, and `v_split` its parts.
 
-    `causal`, or a `window` of keys to the left and right of a query's own (-1: all), hide keys; `alignment` says which
-    key is a query's own: key number i is that of query i (top-left), or the last key that of the last query
-    (bottom-right). `softcap` bounds scores to +-softcap by a tanh; `sinks` are logits of a head that join the
-    denominator alone. The order is: scale, softcap, bias, masks. `out_dtype` is the output's, by default that of Q.
+    `mask` takes an array that says which keys a query attends to. `causal`, or a `window` of keys to the left and right
+    of a query's own (-1: all), hide keys; `alignment` says which key is a query's own: key number i is that of query i
+    (top-left), or the last key that of the last query (bottom-right). `softcap` bounds scores to +-softcap by a tanh;
+    `sinks` are logits of a head that join the denominator alone. The order is: scale, softcap, bias, masks. `out_dtype`
+    is the output's, by default that of Q.
 
     >>> FastAttentionRequest(head_dim=96, atom="m8n8k4", block_m=128, block_n=32).warps
     (4, 1)
@@ -64,6 +66,7 @@ class FastAttentionRequest(AttentionRequest):
     column_warps: int = 0
     v_head_dim: int | None = None
     v_split: tuple[int, ...] | None = None
+    mask: bool = False
     causal: bool = False
     window: tuple[int, int] | None = None
     alignment: str = ALIGNMENTS[0]
@@ -233,7 +236,7 @@ class FastAttentionRequest(AttentionRequest):
     @property
     def reordered(self) -> bool:
         """Whether the buffers of K and V keep the keys of a tile in another order than memory does."""
-        return self.bias
+        return self.bias or self.mask
 
     @cached_property
     def key_order(self) -> tuple[int, ...]:
@@ -388,6 +391,8 @@ class FastAttentionRequest(AttentionRequest):
         batch, heads, kv_heads, t_q, t_k, _ = shape[:6]
         result["v"] = contiguous((batch, kv_heads, t_k, self.value_dim), self.dtype)
         result["out"] = contiguous((batch, heads, t_q, self.value_dim), self.o_dtype)
+        if self.mask:
+            result["mask"] = contiguous((batch, heads, t_q, t_k), MASK_DTYPES[0])
         if self.sinks:
             result["sinks"] = contiguous((heads,), STATISTICS_DTYPE)
         return result

@@ -10,6 +10,7 @@ from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch
+from layoutgen.execution.reference import error, references
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
 from layoutgen.toolchain import build_kernel
@@ -83,6 +84,8 @@ FEATURES = (
     {"sinks": True, "causal": True, "alignment": "bottom-right"},
     {"sinks": True, "out_dtype": "float32"},
     {"bias": True},
+    {"mask": True},
+    {"mask": True, "bias": True, "causal": True, "sinks": True},
     {"bias": True, "window": (7, 9), "alignment": "bottom-right", "softcap": 2.0, "sinks": True},
 )
 
@@ -101,7 +104,8 @@ def test_a_feature_survives_its_file_and_is_proved(features):
 
 
 @pytest.mark.parametrize(
-    "word", ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile", "added", "key_of"]
+    "word",
+    ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile", "added", "key_of", "attended"],
 )
 def test_what_is_left_out_costs_nothing(word):
     assert word not in kernel(48).source
@@ -176,6 +180,29 @@ def test_rows_of_the_least_bias(kind, dtype):
     scores = q[0, 0, 5].astype(float) @ k[0, 0].astype(float).T / 4 + bias[0, 0, 5]
     weights = np.exp(scores - scores.max())
     assert np.abs(out[5] - weights / weights.sum() @ v[0, 0].astype(float)).max() < 2e-3
+
+
+def test_a_mask_of_bytes_that_is_broadcast():
+    """Any byte but 0 attends, here of a mask for all heads and queries; keys beyond the tail stay hidden."""
+    made = kernel(16, mask=True)
+    rng = np.random.default_rng(1)
+    shape = (2, 2, 1, 20, 35, 16)
+    arrays = dict(made.request.arrays(shape))
+    values = {name: rng.standard_normal(arrays[name].shape).astype(np.float16) for name in ("q", "k", "v")}
+    row = rng.choice(np.array([0, 1, 2, 128, 255], np.uint8), 35)
+    values["mask"] = np.broadcast_to(row, (2, 2, 20, 35))
+    arrays["mask"] = lg.kernels.Array((2, 2, 20, 35), (0, 0, 0, 1), "uint8")
+    build = build_kernel(emitted(made), "sm_70", arrays)
+    tensors = {name: Tensor.input(name, value, arrays[name].strides) for name, value in values.items()}
+    for name in ("out", "lse"):
+        tensors[name] = Tensor.output(name, arrays[name].shape, arrays[name].dtype)
+    arguments = [tensors.get(name, value) for name, value in build.arguments]
+    assert launch(parse_ptx(build.ptx), build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes).clean
+    expected = references(made.request, values)
+    for name in ("out", "lse"):
+        assert (error(expected[name], tensors[name].array) <= expected[name].bound).all()
+    hidden = references(made.request, {**values, "mask": np.ones_like(values["mask"])})["lse"]
+    assert (error(hidden, tensors["lse"].array) > hidden.bound).any()
 
 
 def test_hidden_tiles_are_skipped():
