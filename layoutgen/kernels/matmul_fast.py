@@ -5,8 +5,8 @@ together from global memory to the registers of a fragment. The atom is taken in
 K tile is multiplied, the next one is on its way: first in registers, then in a second buffer; and the fragments of a
 step are fetched during the step before it, across the one barrier of a tile.
 
-The accumulator of a block is held in parts of rows, each as few as a fetch of A serves. A part takes all the k of a
-fetch before the next part begins, so that A's fragments live in few registers for a short time.
+The accumulator of a block is held in parts of rows. A part takes all the k of a fetch before the next part begins, so
+that A's fragments live in few registers for a short time.
 """
 
 from __future__ import annotations
@@ -305,16 +305,17 @@ class FastMatmulRequest(MatmulRequest):
 def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
     """Return the rows and columns of a part of the accumulator.
 
-    It has the rows that one fetch of A serves: one unit for every warp, or as many as a vector of A's rows takes. It
-    has all columns, unless the sum of a K tile is apart: then two units for every warp, so that this sum takes few
-    registers, and yet an instruction need not wait for the one before.
+    It has two units of rows for every warp, or as many as a vector of A's rows takes, and all columns: the fragments
+    of A for the next part arrive while this one is multiplied, and are few. Of one unit, an instruction would often
+    wait for the one before. When the sum of a K tile is apart, a part has one unit of rows and two of columns, so that
+    this sum takes few registers.
     """
     name, block_m, block_n, _, warps, along_a, along_b, accumulate = key
     unit = arrange(oriented(float_atom(name), along_a, along_b), arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
     neighbours = 1 if along_a == "k" else vector // unit.atom.a.elements
-    rows = min(block_m, unit.shape[0] * warps[0] * neighbours)
-    return rows, min(block_n, unit.shape[1] * warps[1] * 2) if accumulate == "tile" else block_n
+    down, side = (neighbours, 2) if accumulate == "tile" else (max(neighbours, 2), block_n)
+    return min(block_m, unit.shape[0] * warps[0] * down), min(block_n, unit.shape[1] * warps[1] * side)
 
 
 @cache
