@@ -6,15 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
-from layoutgen.cpu import Tensor, launch, parse_ptx
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch
 from layoutgen.execution.reference import error, references
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
-from layoutgen.toolchain import build_kernel
-from tests.kernels.fast import HEAD_DIMS, check_run, emitted, kernel
+from tests.kernels.fast import HEAD_DIMS, check_run, compute, emitted, kernel
 
 # ---- the request
 
@@ -157,16 +155,8 @@ def test_rows_of_the_least_bias(kind, dtype):
     bias = rng.standard_normal((1, 1, 20, 70)).astype(dtype)
     bias[..., 3, :] = value
     bias[..., 5, :40] = value
-    arrays = {name: made.request.arrays((1, 1, 1, 20, 70, 16))[name] for name in ("q", "k", "v", "out", "lse")}
-    arrays["bias"] = lg.kernels.contiguous(bias.shape, dtype)
-    build = build_kernel(emitted(made), "sm_70", arrays)
-    tensors = {name: Tensor.input(name, x) for name, x in {"q": q, "k": k, "v": v, "bias": bias}.items()}
-    for name in ("out", "lse"):
-        tensors[name] = Tensor.output(name, arrays[name].shape, arrays[name].dtype)
-    values = [tensors.get(name, value) for name, value in build.arguments]
-    report = launch(parse_ptx(build.ptx), build.grid, build.num_warps, values, shared_bytes=build.shared_bytes)
-    assert report.clean
-    out, lse = tensors["out"].array[0, 0], tensors["lse"].array[0, 0]
+    found = compute(made, {"q": q, "k": k, "v": v, "bias": bias})
+    out, lse = found["out"][0, 0], found["lse"][0, 0]
     assert np.isfinite(np.delete(lse, 3)).all()
     assert not np.isnan(out).any()
     if kind == "-inf":
@@ -186,23 +176,16 @@ def test_a_mask_of_bytes_that_is_broadcast():
     """Any byte but 0 attends, here of a mask for all heads and queries; keys beyond the tail stay hidden."""
     made = kernel(16, mask=True)
     rng = np.random.default_rng(1)
-    shape = (2, 2, 1, 20, 35, 16)
-    arrays = dict(made.request.arrays(shape))
-    values = {name: rng.standard_normal(arrays[name].shape).astype(np.float16) for name in ("q", "k", "v")}
+    sizes = {"q": (2, 2, 20, 16), "k": (2, 1, 35, 16), "v": (2, 1, 35, 16)}
+    values = {name: rng.standard_normal(size).astype(np.float16) for name, size in sizes.items()}
     row = rng.choice(np.array([0, 1, 2, 128, 255], np.uint8), 35)
     values["mask"] = np.broadcast_to(row, (2, 2, 20, 35))
-    arrays["mask"] = lg.kernels.Array((2, 2, 20, 35), (0, 0, 0, 1), "uint8")
-    build = build_kernel(emitted(made), "sm_70", arrays)
-    tensors = {name: Tensor.input(name, value, arrays[name].strides) for name, value in values.items()}
-    for name in ("out", "lse"):
-        tensors[name] = Tensor.output(name, arrays[name].shape, arrays[name].dtype)
-    arguments = [tensors.get(name, value) for name, value in build.arguments]
-    assert launch(parse_ptx(build.ptx), build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes).clean
+    found = compute(made, values, {"mask": (0, 0, 0, 1)})
     expected = references(made.request, values)
     for name in ("out", "lse"):
-        assert (error(expected[name], tensors[name].array) <= expected[name].bound).all()
+        assert (error(expected[name], found[name]) <= expected[name].bound).all()
     hidden = references(made.request, {**values, "mask": np.ones_like(values["mask"])})["lse"]
-    assert (error(hidden, tensors["lse"].array) > hidden.bound).any()
+    assert (error(hidden, found["lse"]) > hidden.bound).any()
 
 
 def test_hidden_tiles_are_skipped():
