@@ -21,6 +21,8 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import FastMatmulRequest, Request, attention_design, matmul_design
 from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.attention_layouts import WIDEST_PAIR
+from layoutgen.kernels.matmul import B_ORDERS
+from layoutgen.kernels.matmul_fast import A_ORDERS
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 from layoutgen.kernels.request import STATISTICS_DTYPE, check_shape, parse_warps
 from layoutgen.plan import Plan
@@ -264,6 +266,9 @@ def default_set() -> tuple[Kernel, ...]:
         *(attention(head_dim=head_dim) for head_dim in (40, 64, 80, 96, 128)),
         matmul(block_m=64, block_n=64, block_k=32),
         matmul(block_m=128, block_n=128, block_k=32),
+        *(matmul(design="fast", a_order=a, b_order=b) for a in A_ORDERS for b in B_ORDERS),
+        matmul(design="fast", block_m=64, block_n=64, block_k=32, warps="1x2"),
+        matmul(design="fast", scale=True, bias=True, epilogue="silu", rounded=True, residual=True),
     )
 
 

@@ -31,7 +31,10 @@ def file_name(request: Request) -> str:
     'attention_d96_64x32.py'
     """
     atom = next(iter(request.tilings.values())).atom
-    marks = [] if atom is CATALOGUE[0] else [atom.alias.replace(".", "_")]
+    usual = CATALOGUE[0]
+    if isinstance(request, FastMatmulRequest):
+        usual = oriented(usual, request.along("a"), request.along("b"))
+    marks = [] if atom is usual else [atom.alias.replace(".", "_")]
     if request.arrangement != request.usual_arrangement:
         marks.append(str(request.arrangement).replace(",", "_"))
     if isinstance(request, AttentionRequest):
@@ -46,8 +49,7 @@ def file_name(request: Request) -> str:
         if request.warps != USUAL_WARPS:
             marks.append("w" + "x".join(map(str, request.warps)))
         if isinstance(request, FastMatmulRequest):
-            usual = oriented(CATALOGUE[0], request.along("a"), request.along("b"))
-            marks = ["fast", *([] if atom is usual else marks)]
+            marks = ["fast", *marks]
             marks += [] if request.a_order == "mk" else [request.a_order]
         marks += [] if request.b_order == "kn" else [request.b_order]
         marks += [] if request.c_dtype == request.dtype else [request.c_dtype]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 from layoutgen.emission.views import TRITON_TYPE
 from layoutgen.kernels.expression import EPILOGUES
-from layoutgen.kernels.matmul_fast import FastMatmulRequest
+from layoutgen.kernels.matmul import B_ORDERS
+from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
 from layoutgen.kernels.matmul_workspace import EXPONENT_DTYPE, PRODUCTS, VECTOR_ELEMENTS
 from layoutgen.kernels.request import STATISTICS_DTYPE
 
 LANES = 32
+WIDTH = 112
+"""Characters of a line in an emitted docstring."""
 LETTERS = {"c": "c", "bias": "s", "residual": "r", "partials": "p"}
 """Array of C's shape -> the letter of its strides."""
 
@@ -69,8 +73,12 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
         "stored": [(name, LETTERS[name]) for name in arrays],
         "exponents": exponents,
         "store_parameters": ["m", "n", *stored],
-        "store_arguments": ", ".join(["m", "n", *stored]),
-        "added_shapes": " bias and residual are broadcast to [Z, M, N]." if request.bias or request.residual else "",
+        "call_lines": _call_lines(request, arrays[1:], bool(work)),
+        "call_parameters": ["a", "b", *arrays, *work, *(f"{name}=1.0" for name in scalars)],
+        "call_arguments": ["a", "b", *arrays, *work, *scalars],
+        "m_dim": -2 if request.a_order == "mk" else -1,
+        "k_dim": -1 if request.a_order == "mk" else -2,
+        "n_dim": -1 if request.b_order == "kn" else -2,
         "host_arrays": ", ".join(["a, b", *arrays, *work]),
         "host_defaults": "".join(f", {name}=1.0" for name in scalars),
         "host_scalars": "".join(f", {name}" for name in scalars),
@@ -102,6 +110,23 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
             f"{2 * request.block_k} * strides[4] + {request.block_n} * strides[5])"
         ),
     }
+
+
+def _call_lines(request: FastMatmulRequest, added: list[str], work: bool) -> list[str]:
+    """Return the lines of the host function's docstring that say what its arrays are."""
+    a, b = (
+        orders[order].split("]")[0] + "]"
+        for orders, order in ((A_ORDERS, request.a_order), (B_ORDERS, request.b_order))
+    )
+    text = (
+        f"a is {a} or [Z, {a[1:]}, b {b} or [Z, {b[1:]}, c [M, N] or [Z, M, N]; strides are free, and fastest where "
+        f"the last dim of a and b is contiguous. a and b are {request.given_dtype}, c is {request.c_dtype}."
+    )
+    if added:
+        text += f" {' and '.join(added)} {'is' if len(added) == 1 else 'are'} broadcast to [Z, M, N]."
+    if work:
+        text += " The other arrays are those that `workspace` names."
+    return textwrap.wrap(f"{text} Raises TypeError or ValueError on anything else.", WIDTH)
 
 
 def _splitter(request: FastMatmulRequest, name: str) -> SplitView:

@@ -125,8 +125,8 @@ def word_mma_view(words: Words) -> MmaView:
     text = ", ".join("{" + ", ".join(group) + "}" for group in (c, a, b, c))
     constraints = ["=f"] * outputs + ["r"] * (2 * pack) + [str(i) for i in range(outputs)]
     note = (
-        f"A call takes {pack} accumulators of a thread; an operand arrives as {pack} words, of which two "
-        f"neighbours are alike, and {atom.a.words} hold its {atom.a.elements} elements."
+        f"A call takes {pack} accumulators of a thread; an operand arrives as {pack} words, of which two neighbours\n"
+        f"    are alike, and {atom.a.words} hold its {atom.a.elements} elements."
     )
     return MmaView(atom.instruction, f"{text};", ",".join(constraints), pack, note)
 

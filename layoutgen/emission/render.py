@@ -98,7 +98,7 @@ def _about(request: Request, template: str) -> About:
         version=layoutgen.__version__,
         template=template,
         template_hash=template_hash(template),
-        command=command(request),
+        command=_continued(command(request)),
         request=_literal(request.as_dict()),
         options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True}),
         kernel=f"{request.family}_kernel",
@@ -164,6 +164,18 @@ def command(request: Request) -> str:
     if request.arrangement != request.usual_arrangement:
         words.append(f"--arrangement {request.arrangement}")
     return " ".join(words)
+
+
+def _continued(words: str) -> str:
+    """Break a command that is too long for a line, as a shell takes it. Words in quotes stay whole."""
+    if len(words) <= LINE:
+        return words
+    lines = [""]
+    for word in re.findall(r"(?:'[^']*'|\S)+", words):
+        if len(lines[-1]) + len(word) > LINE - 10:
+            lines.append("")
+        lines[-1] += f"{word} "
+    return " \\\n        ".join(line.strip() for line in lines)
 
 
 def _option(name: str, value: Any) -> str:

@@ -21,6 +21,14 @@ def test_different_requests_have_different_names():
         lg.matmul(b_order="nk"),
         lg.matmul(out_dtype="float32"),
         lg.matmul(arrangement="m2,n2"),
+        lg.matmul(design="fast"),
+        lg.matmul(design="fast", warps="1x4"),
+        lg.matmul(design="fast", arrangement="m2,n2"),
+        lg.matmul(design="fast", a_order="km"),
+        lg.matmul(design="fast", operand_dtype="float32"),
+        lg.matmul(design="fast", out_dtype="float32"),
+        lg.matmul(design="fast", split_k=2),
+        lg.matmul(design="fast", split_k=3),
     ]
     names = [file_name(kernel.request) for kernel in kernels]
     assert len(set(names)) == len(names), names

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,8 @@ from layoutgen.kernels import AttentionRequest
 from layoutgen.toolchain import build_kernel, read_kernel
 from layoutgen.toolchain.binaries import assemble
 from layoutgen.toolchain.elf import sections
+from tests.committed import GENERATED, committed
 
-GENERATED = sorted((Path(__file__).parents[2] / "generated").glob("*.py"))
 HALF, SINGLE = "float16", "float32"
 TILE = {"block_m": 64, "block_n": 64, "block_k": 32}
 
@@ -29,7 +28,7 @@ def small(request):
     return (1, 2, 1, 70, 45, request.head_dim) if isinstance(request, AttentionRequest) else (2, 70, 75, 45)
 
 
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", committed())
 def test_every_generated_kernel_is_equal_bit_for_bit(path):
     kernel = read_kernel(path)
     result = run_kernel(kernel, Launch(small(kernel.request)), level="sass")
@@ -54,7 +53,7 @@ def test_turing_and_exact_arithmetic(name, mma):
 @pytest.mark.parametrize("mma", ["v100", "exact"])
 @pytest.mark.parametrize("strides", ["contiguous", "padded", "expanded"])
 @pytest.mark.parametrize("inputs", ["normal", "large", "nan"])
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", committed())
 def test_generated_kernels_on_many_launches(path, inputs, strides, mma, arch):
     kernel = read_kernel(path)
     result = run_kernel(kernel, Launch(small(kernel.request), inputs, None, strides, seed=1), mma, arch, level="sass")

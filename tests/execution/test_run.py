@@ -14,6 +14,7 @@ import layoutgen as lg
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.toolchain import read_kernel
+from tests.committed import committed
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 
@@ -33,10 +34,7 @@ def check_run(kernel, launch, mma="v100"):
     return result
 
 
-GENERATED = sorted((Path(__file__).parents[2] / "generated").glob("*.py"))
-
-
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", committed())
 def test_the_committed_set(path):
     file = read_kernel(path)
     shape = (1, 2, 1, 70, 45, file.request.head_dim) if file.request.family == "attention" else (1, 140, 70, 45)

@@ -1,18 +1,16 @@
 """PTX against SASS by counts: every committed kernel agrees, and every rule fires on code that lost an instruction."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from layoutgen.toolchain import compile_kernel, read_kernel
 from layoutgen.toolchain.agreement import RULES, agreements
-
-GENERATED = sorted((Path(__file__).parents[2] / "generated").glob("*.py"))
+from tests.committed import GENERATED, committed
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_75"])
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", committed())
 def test_committed_kernels_agree(path, arch):
     compiled = compile_kernel(read_kernel(path), arch)
     assert [str(agreement) for agreement in compiled.agreements if not agreement.holds] == []
