@@ -79,6 +79,7 @@ MATRIX_C = gl.constexpr(
             [0, 16],  # v2: n4
             [0, 4],  # nb1: n2
             [0, 64],  # nb2: n6
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -92,7 +93,7 @@ MATRIX_C = gl.constexpr(
             [0, 32],  # nb0: n5
         ],
         block_bases=[],
-        shape=[32, 128],
+        shape=[64, 128],
     )
 )
 
@@ -106,6 +107,7 @@ ACCUMULATOR_C = gl.constexpr(
             [0, 0, 0, 0, 0, 1, 0, 0, 0],  # v2: n4
             [0, 0, 0, 0, 0, 0, 1, 0, 0],  # nb1: n2
             [0, 0, 0, 0, 2, 0, 0, 0, 0],  # nb2: n6
+            [2, 0, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
         ],
         lane_bases=[
             [0, 0, 0, 1, 0, 0, 0, 0, 0],  # a0: m0
@@ -119,7 +121,7 @@ ACCUMULATOR_C = gl.constexpr(
             [0, 0, 0, 0, 1, 0, 0, 0, 0],  # nb0: n5
         ],
         block_bases=[],
-        shape=[2, 2, 2, 4, 4, 2, 4, 2, 2],
+        shape=[4, 2, 2, 4, 4, 2, 4, 2, 2],
     )
 )
 
@@ -157,6 +159,7 @@ FRAGMENT_A = gl.constexpr(
         reg_bases=[
             [0, 0, 0, 1],  # v1: w0
             [0, 0, 0, 2],  # s0: w1
+            [8, 0, 0, 0],  # mb1: g3
         ],
         lane_bases=[
             [0, 0, 1, 0],  # a0: r0
@@ -170,7 +173,7 @@ FRAGMENT_A = gl.constexpr(
             [0, 0, 0, 0],  # nb0: free
         ],
         block_bases=[],
-        shape=[8, 1, 4, 4],
+        shape=[16, 1, 4, 4],
     )
 )
 
@@ -228,7 +231,7 @@ FRAGMENT_B = gl.constexpr(
 
 
 # Buffers keep 16 bytes of a row of a tile together, as [groups of rows, vectors of a row, rows of a group, elements].
-# A: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 1 x 128 bits in 4 (4).
+# A: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 2 x 128 bits in 8 (8).
 # B: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 2 x 128 bits in 8 (8).
 BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[3, 2, 1, 0]))
 PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
@@ -276,17 +279,17 @@ def store_a(buffer, tile):
 @gluon.jit
 def fetch_a(words, step, part):
     """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of one part of the rows."""
-    words = words.slice(8 * part, 8, dim=0)
+    words = words.slice(16 * part, 16, dim=0)
     fragment = words.slice(step, 1, dim=1).load(FRAGMENT_A)
-    return fragment.reshape([32, 2, 2]).permute([0, 2, 1]).split()
+    return fragment.reshape([64, 2, 2]).permute([0, 2, 1]).split()
 
 
 @gluon.jit
 def operand_a(fragment):
     """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
-    fragment = fragment.reshape([8, 2, 2, 2])
+    fragment = fragment.reshape([16, 2, 2, 2])
     fragment = fragment.permute([0, 3, 2, 1])
-    fragment = fragment.reshape([2, 2, 2, 4, 1, 1, 1, 2, 1])
+    fragment = fragment.reshape([4, 2, 2, 4, 1, 1, 1, 2, 1])
     return gl.convert_layout(fragment, ACCUMULATOR_C, assert_trivial=True)
 
 
@@ -326,7 +329,7 @@ def operand_b(fragment):
 @gluon.jit
 def zeros():
     """The accumulator of one part of the rows, empty."""
-    return gl.zeros([2, 2, 2, 4, 4, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
+    return gl.zeros([4, 2, 2, 4, 4, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
 
 
 @gluon.jit
@@ -364,7 +367,7 @@ def store_part(
     inside = (row < m) & (column < n)
     row = row.to(gl.int64)
     column = column.to(gl.int64)
-    x = gl.convert_layout(product.reshape([32, 128]), MATRIX_C, assert_trivial=True)
+    x = gl.convert_layout(product.reshape([64, 128]), MATRIX_C, assert_trivial=True)
     x *= alpha
     x += beta * gl.load(bias + row * stride_sm + column * stride_sn, mask=inside, other=0.0).to(gl.float32)
     x = x.to(gl.float16).to(gl.float32)
@@ -446,8 +449,6 @@ def matmul_kernel(
     gl.barrier()
     product0 = zeros()
     product1 = zeros()
-    product2 = zeros()
-    product3 = zeros()
     a0, a1 = fetch_a(a_words0, 0, 0)
     b0, b1 = fetch_b(b_words0, 0, 0)
     for _ in range(0, more // 2):
@@ -457,29 +458,17 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
@@ -487,60 +476,36 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer1, b_tile)
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
         next_b0, next_b1 = fetch_b(b_words1, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         a_tile = load_a(a_pointer_next, a_row, m - row, whole)
         next_a0, next_a1 = fetch_a(a_words1, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
         next_b0, next_b1 = fetch_b(b_words1, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
         next_b0, next_b1 = fetch_b(b_words1, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer0, a_tile)
@@ -548,31 +513,19 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words1, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
         next_b0, next_b1 = fetch_b(b_words1, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer0, b_tile)
         next_a0, next_a1 = fetch_a(a_words1, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 0 are filled, and all has been read from buffers 1
         next_a0, next_a1 = fetch_a(a_words0, 0, 0)
         next_b0, next_b1 = fetch_b(b_words0, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         a_pointer += 64 * stride_ak
@@ -582,29 +535,17 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
@@ -612,140 +553,80 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer1, b_tile)
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
         next_b0, next_b1 = fetch_b(b_words1, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
         next_b0, next_b1 = fetch_b(b_words1, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
         next_b0, next_b1 = fetch_b(b_words1, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
         next_b0, next_b1 = fetch_b(b_words1, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        product3 = multiply(product3, a0, a1, b0, b1)
     else:
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        product3 = multiply(product3, a0, a1, b0, b1)
 
-    c_row = row + gl.arange(0, 32, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
+    c_row = row + gl.arange(0, 64, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
     c_column = column + gl.arange(0, 128, layout=gl.SliceLayout(0, MATRIX_C))[None, :]
     c += batch * stride_cz
     bias += batch * stride_sz
@@ -770,43 +651,7 @@ def matmul_kernel(
     )
     store_part(
         product1,
-        c_row + 32,
-        c_column,
-        m,
-        n,
-        alpha,
-        beta,
-        c,
-        stride_cm,
-        stride_cn,
-        bias,
-        stride_sm,
-        stride_sn,
-        residual,
-        stride_rm,
-        stride_rn,
-    )
-    store_part(
-        product2,
         c_row + 64,
-        c_column,
-        m,
-        n,
-        alpha,
-        beta,
-        c,
-        stride_cm,
-        stride_cn,
-        bias,
-        stride_sm,
-        stride_sn,
-        residual,
-        stride_rm,
-        stride_rn,
-    )
-    store_part(
-        product3,
-        c_row + 96,
         c_column,
         m,
         n,

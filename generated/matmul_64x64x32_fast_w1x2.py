@@ -63,6 +63,7 @@ MATRIX_C = gl.constexpr(
             [2, 0],  # v1: m1
             [0, 16],  # v2: n4
             [0, 4],  # nb1: n2
+            [16, 0],  # mb0: m4
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -75,7 +76,7 @@ MATRIX_C = gl.constexpr(
             [0, 32],  # nb0: n5
         ],
         block_bases=[],
-        shape=[16, 64],
+        shape=[32, 64],
     )
 )
 
@@ -84,23 +85,24 @@ MATRIX_C = gl.constexpr(
 ACCUMULATOR_C = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[
-            [0, 0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 2, 0, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 1, 0, 0, 0],  # v2: n4
-            [0, 0, 0, 0, 0, 1, 0, 0],  # nb1: n2
+            [0, 0, 0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 0, 2, 0, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 1, 0, 0, 0],  # v2: n4
+            [0, 0, 0, 0, 0, 0, 1, 0, 0],  # nb1: n2
+            [1, 0, 0, 0, 0, 0, 0, 0, 0],  # mb0: m4
         ],
         lane_bases=[
-            [0, 0, 1, 0, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 1, 0],  # a1: n1
-            [0, 0, 0, 0, 0, 2, 0, 0],  # q0: n3
-            [0, 1, 0, 0, 0, 0, 0, 0],  # q1: m2
-            [1, 0, 0, 0, 0, 0, 0, 0],  # b: m3
+            [0, 0, 0, 1, 0, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 0, 1, 0],  # a1: n1
+            [0, 0, 0, 0, 0, 0, 2, 0, 0],  # q0: n3
+            [0, 0, 1, 0, 0, 0, 0, 0, 0],  # q1: m2
+            [0, 1, 0, 0, 0, 0, 0, 0, 0],  # b: m3
         ],
         warp_bases=[
-            [0, 0, 0, 1, 0, 0, 0, 0],  # nb0: n5
+            [0, 0, 0, 0, 1, 0, 0, 0, 0],  # nb0: n5
         ],
         block_bases=[],
-        shape=[2, 2, 4, 2, 2, 4, 2, 2],
+        shape=[2, 2, 2, 4, 2, 2, 4, 2, 2],
     )
 )
 
@@ -137,6 +139,7 @@ FRAGMENT_A = gl.constexpr(
         reg_bases=[
             [0, 0, 0, 1],  # v1: w0
             [0, 0, 0, 2],  # s0: w1
+            [4, 0, 0, 0],  # mb0: g2
         ],
         lane_bases=[
             [0, 0, 1, 0],  # a0: r0
@@ -149,7 +152,7 @@ FRAGMENT_A = gl.constexpr(
             [0, 0, 0, 0],  # nb0: free
         ],
         block_bases=[],
-        shape=[4, 1, 4, 4],
+        shape=[8, 1, 4, 4],
     )
 )
 
@@ -204,7 +207,7 @@ FRAGMENT_B = gl.constexpr(
 
 
 # Buffers keep 16 bytes of a row of a tile together, as [groups of rows, vectors of a row, rows of a group, elements].
-# A: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 1 x 128 bits in 4 (4).
+# A: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 2 x 128 bits in 8 (8).
 # B: a warp stores a tile in 4 x 128 bits, 16 wavefronts (16 at least), and fetches 1 x 128 bits in 4 (4).
 BUFFER = gl.constexpr(gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[3, 2, 1, 0]))
 PUBLIC = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))  # from Triton 3.9 on
@@ -252,17 +255,17 @@ def store_a(buffer, tile):
 @gluon.jit
 def fetch_a(words, step, part):
     """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of one part of the rows."""
-    words = words.slice(4 * part, 4, dim=0)
+    words = words.slice(8 * part, 8, dim=0)
     fragment = words.slice(step, 1, dim=1).load(FRAGMENT_A)
-    return fragment.reshape([16, 2, 2]).permute([0, 2, 1]).split()
+    return fragment.reshape([32, 2, 2]).permute([0, 2, 1]).split()
 
 
 @gluon.jit
 def operand_a(fragment):
     """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
-    fragment = fragment.reshape([4, 2, 2, 2])
+    fragment = fragment.reshape([8, 2, 2, 2])
     fragment = fragment.permute([0, 3, 2, 1])
-    fragment = fragment.reshape([2, 2, 4, 1, 1, 1, 2, 1])
+    fragment = fragment.reshape([2, 2, 2, 4, 1, 1, 1, 2, 1])
     return gl.convert_layout(fragment, ACCUMULATOR_C, assert_trivial=True)
 
 
@@ -295,14 +298,14 @@ def operand_b(fragment):
     """Relabel a fragment as a broadcast operand: it already lies where the accumulator needs it. Moves no data."""
     fragment = fragment.reshape([2, 2, 4, 2, 2, 2])
     fragment = fragment.permute([1, 3, 5, 0, 2, 4])
-    fragment = fragment.reshape([2, 1, 4, 2, 1, 4, 2, 1])
+    fragment = fragment.reshape([1, 2, 1, 4, 2, 1, 4, 2, 1])
     return gl.convert_layout(fragment, ACCUMULATOR_C, assert_trivial=True)
 
 
 @gluon.jit
 def zeros():
     """The accumulator of one part of the rows, empty."""
-    return gl.zeros([2, 2, 4, 2, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
+    return gl.zeros([2, 2, 2, 4, 2, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
 
 
 @gluon.jit
@@ -327,7 +330,7 @@ def store_part(
     inside = (row < m) & (column < n)
     row = row.to(gl.int64)
     column = column.to(gl.int64)
-    x = gl.convert_layout(product.reshape([16, 64]), MATRIX_C, assert_trivial=True)
+    x = gl.convert_layout(product.reshape([32, 64]), MATRIX_C, assert_trivial=True)
     gl.store(c + row * stride_cm + column * stride_cn, x.to(gl.float16), mask=inside)
 
 
@@ -394,8 +397,6 @@ def matmul_kernel(
     gl.barrier()
     product0 = zeros()
     product1 = zeros()
-    product2 = zeros()
-    product3 = zeros()
     a0, a1 = fetch_a(a_words0, 0, 0)
     b0, b1 = fetch_b(b_words0, 0, 0)
     for _ in range(0, more // 2):
@@ -405,29 +406,17 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
@@ -435,60 +424,36 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer1, b_tile)
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
         next_b0, next_b1 = fetch_b(b_words1, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         a_tile = load_a(a_pointer_next, a_row, m - row, whole)
         next_a0, next_a1 = fetch_a(a_words1, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
         next_b0, next_b1 = fetch_b(b_words1, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
         next_b0, next_b1 = fetch_b(b_words1, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer0, a_tile)
@@ -496,31 +461,19 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words1, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
         next_b0, next_b1 = fetch_b(b_words1, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer0, b_tile)
         next_a0, next_a1 = fetch_a(a_words1, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 0 are filled, and all has been read from buffers 1
         next_a0, next_a1 = fetch_a(a_words0, 0, 0)
         next_b0, next_b1 = fetch_b(b_words0, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         a_pointer += 64 * stride_ak
@@ -530,29 +483,17 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
@@ -560,140 +501,80 @@ def matmul_kernel(
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_b(b_buffer1, b_tile)
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
         next_b0, next_b1 = fetch_b(b_words1, 0, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
         next_b0, next_b1 = fetch_b(b_words1, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
         next_b0, next_b1 = fetch_b(b_words1, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
         next_b0, next_b1 = fetch_b(b_words1, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words1, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words1, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        product3 = multiply(product3, a0, a1, b0, b1)
     else:
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 0, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
         next_b0, next_b1 = fetch_b(b_words0, 1, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 1, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 1, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
         next_b0, next_b1 = fetch_b(b_words0, 2, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 2)
-        product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 2, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
         next_b0, next_b1 = fetch_b(b_words0, 3, 0)
-        product3 = multiply(product3, a0, a1, b0, b1)
+        product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         next_a0, next_a1 = fetch_a(a_words0, 3, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        next_a0, next_a1 = fetch_a(a_words0, 3, 3)
-        product2 = multiply(product2, a0, a1, b0, b1)
-        a0, a1 = next_a0, next_a1
-        product3 = multiply(product3, a0, a1, b0, b1)
 
-    c_row = row + gl.arange(0, 16, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
+    c_row = row + gl.arange(0, 32, layout=gl.SliceLayout(1, MATRIX_C))[:, None]
     c_column = column + gl.arange(0, 64, layout=gl.SliceLayout(0, MATRIX_C))[None, :]
     c += batch * stride_cz
     store_part(
@@ -708,27 +589,7 @@ def matmul_kernel(
     )
     store_part(
         product1,
-        c_row + 16,
-        c_column,
-        m,
-        n,
-        c,
-        stride_cm,
-        stride_cn,
-    )
-    store_part(
-        product2,
         c_row + 32,
-        c_column,
-        m,
-        n,
-        c,
-        stride_cm,
-        stride_cn,
-    )
-    store_part(
-        product3,
-        c_row + 48,
         c_column,
         m,
         n,
