@@ -146,7 +146,7 @@ MATMUL_EDITS = [
     ("a_pointer += 32 * stride_ak", "a_pointer += 16 * stride_ak", "missed"),
     ("(row < m) & (column < n)", "(row < m)", "touched"),
     ("(row < m) & (column < n)", "(row < m) & (column < m)", "missed"),
-    ("c_row + ", "c_row + 1 + ", "missed"),
+    ("c_row,", "c_row + 1,", "missed"),
 ]
 
 
