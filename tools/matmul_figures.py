@@ -81,8 +81,9 @@ on a card.
 
 What is proved before anything is emitted: the claims of [design.md](design.md) for the tiling and for its operands
 as words, that each buffer is filled, each place once, and that every fetch reads what the instruction wants from
-where the store put it. `layoutgen prove FILE` follows the masks of a file with one kernel as well; of those with
-several, a split K or fp32 operands, masks rest on execution with every access watched.
+where the store put it. `layoutgen prove FILE` proves of each kernel of a file, for all lengths,
+that its loads and stores stay within the matrices and miss nothing, under what the host function says of the launch
+(`whole`). What the kernels of one call hand to each other is compared with what the request emits, and executed.
 
 ## Figures
 

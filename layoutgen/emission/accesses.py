@@ -8,6 +8,7 @@ opaque; an access whose address or condition is opaque cannot be followed, and s
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,8 @@ class Access:
     line: int
     address: Pointer | None
     condition: Formula | None
+    share: tuple[int, ...] = ()
+    """Which one it is of the programs that share a place of the grid."""
 
 
 SAME = ("multiple_of", "max_contiguous", "max_constancy", "convert_layout", "to_tensor", "assume")
@@ -52,10 +55,31 @@ class Walk:
     path: list[Formula | None] = field(default_factory=list)
     watched: frozenset[str] = frozenset()
     calls: list[Call] = field(default_factory=list)
+    shares: dict[int, int] = field(default_factory=dict)
+    """Of an axis with a multiple of so many programs: which of so many neighbours this one is."""
 
     @property
     def symbols(self) -> Symbols:
         return self.arithmetic.symbols
+
+    def everything(self, kernel: ast.FunctionDef, names: Mapping[str, Value]) -> None:
+        """Follow a kernel: once for each of the programs that share a place on an axis of several programs a place."""
+        waiting: list[dict[int, int]] = [{}]
+        while waiting:
+            self.shares = waiting.pop()
+            given = dict(self.shares)
+            calls, accesses = list(self.calls), list(self.accesses)
+            self.block(kernel.body, dict(names))
+            fresh = [axis for axis in self.shares if axis not in given]
+            if fresh:
+                self.calls, self.accesses = calls, accesses
+                axis = fresh[0]
+                waiting += [{**given, axis: number} for number in range(self._content(axis))]
+
+    def _content(self, axis: int) -> int:
+        """Return the greatest number that the programs along an axis are a multiple of."""
+        count = self.grid[axis] if axis < len(self.grid) else None
+        return math.gcd(*(factor for _, factor in count.terms)) if count is not None and count.terms else 1
 
     # ---- statements
 
@@ -292,9 +316,13 @@ class Walk:
             symbol = f"program_id({axis})"
             if count is None:
                 return OPAQUE
+            several = self._content(axis)
+            if several > 1:
+                count = Polynomial.of({monomial: factor // several for monomial, factor in count.terms})
             if symbol not in self.symbols.definitions:
                 self.symbols.index("program", count, symbol)
-            return Polynomial.symbol(symbol)
+            number = Polynomial.constant(self.shares.setdefault(axis, 0)) if several > 1 else ZERO
+            return Polynomial.symbol(symbol) * Polynomial.constant(several) + number
         if name == "arange" and plain[0] is not None and plain[1] is not None:
             count = plain[1] - plain[0]
             return OPAQUE if count.value is None else plain[0] + self.symbols.index("lane", count)
@@ -314,7 +342,8 @@ class Walk:
 
     def _touch(self, kind: str, line: int, address: Value, mask: Value) -> None:
         condition = self._happens(mask if isinstance(mask, Formula) else OPAQUE)
-        self.accesses.append(Access(kind, line, address if isinstance(address, Pointer) else OPAQUE, condition))
+        share = tuple(number for _, number in sorted(self.shares.items()))
+        self.accesses.append(Access(kind, line, address if isinstance(address, Pointer) else OPAQUE, condition, share))
 
     def _happens(self, condition: Formula | None) -> Formula | None:
         """Return a condition together with those of the way here."""

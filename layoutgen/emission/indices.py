@@ -137,6 +137,9 @@ class Symbols:
         if divisor == 1:
             return dividend
         to_zero = to_zero and not self.not_negative(dividend)
+        even = Polynomial.of({m: f // divisor for m, f in dividend.terms if m and f % divisor == 0})
+        if even.terms and not to_zero:
+            return even + self.quotient(dividend - even * Polynomial.constant(divisor), divisor, False)
         if not to_zero and self.not_negative(-dividend):
             # -(-length // size), as Python rounds up, is what (length + size - 1) // size is.
             return -self.quotient(-dividend + Polynomial.constant(divisor - 1), divisor, False)

@@ -11,16 +11,20 @@ from layoutgen.emission.arithmetic import Arithmetic
 from layoutgen.emission.indices import Formula, Symbols
 from layoutgen.emission.polynomial import Polynomial
 
+TRUE = Formula.true()
+
 
 @dataclass(frozen=True)
 class Launch:
     """`grid` has None where it is not followed; `passed` the values of parameters; `flags` are constexpr conditions,
-    each with what it says, or None where that is not followed."""
+    each with what it says, or None where that is not followed. `exact` has the parameters that are a quotient."""
 
     grid: tuple[Polynomial | None, ...]
     passed: Mapping[str, Polynomial]
     flags: Mapping[str, Formula | None]
     exact: Mapping[str, tuple[str, str]]
+    facts: Formula = TRUE
+    """What else holds of the values that are passed."""
 
 
 def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols) -> Launch:

@@ -7,6 +7,7 @@ import ast
 from layoutgen.emission.footprint import Access, Mask, Pointer, Walk
 from layoutgen.emission.launches import divisors, passed, shape_faults
 from layoutgen.emission.masks_fast import prove_fast_masks
+from layoutgen.emission.masks_several import prove_launches
 from layoutgen.emission.polynomial import Polynomial
 from layoutgen.emission.reach import Dims
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
@@ -56,6 +57,8 @@ def tensors(request: Request) -> dict[str, Dims]:
 def prove_masks(source: str, request: Request) -> tuple[Verdict, ...]:
     """Discharge claim 6 for every tensor that the kernel of a file loads from or stores to."""
     if isinstance(request, FastAttentionRequest | FastMatmulRequest):
+        if isinstance(request, FastMatmulRequest) and len(request.kernels) > 1:
+            return prove_launches(source, request, tensors(request))
         return prove_fast_masks(source, request, tensors(request))
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -10,9 +10,9 @@ from layoutgen.emission.accesses import Access, Walk
 from layoutgen.emission.arithmetic import Arithmetic, Pointer
 from layoutgen.emission.attended import attended_fault
 from layoutgen.emission.indices import Formula, NotLinearError, Symbols
-from layoutgen.emission.launches import read_launch, shape_faults
+from layoutgen.emission.launches import Launch, read_launch, shape_faults
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Dims, Fault, Place, Reach, element, placed
+from layoutgen.emission.reach import Dims, Fault, Place, Reach, element, length_of, placed
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.integers import UndecidedError
@@ -31,37 +31,47 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
     kernel, host = functions.get(f"{request.family}_kernel"), functions.get("launch_arguments")
     if kernel is None or host is None:
         missing = f"{request.family}_kernel" if kernel is None else "launch_arguments"
-        return (_not_followed("the file", f"has no function {missing}"),)
-    wrong = [_not_followed(f"line {line}", text) for line, text in shape_faults(host, dims)]
+        return (not_followed("the file", f"has no function {missing}"),)
+    wrong = [not_followed(f"line {line}", text) for line, text in shape_faults(host, dims)]
     if wrong:
         return tuple(wrong)
-    sizes = frozenset(length for tensor in dims.values() for _, _, length in tensor if isinstance(length, str))
-    symbols = Symbols(sizes)
-    launch = read_launch(host, kernel, symbols)
+    symbols = Symbols(sizes_of(dims))
+    return kernel_verdicts(functions, kernel, read_launch(host, kernel, symbols), dims, symbols, request)
+
+
+def kernel_verdicts(
+    functions: Mapping[str, ast.FunctionDef],
+    kernel: ast.FunctionDef,
+    launch: Launch,
+    dims: Mapping[str, Dims],
+    symbols: Symbols,
+    request: FastRequest,
+) -> tuple[Verdict, ...]:
+    """Discharge claim 6 for the tensors of one kernel, which are its parameters of these names."""
     faults: dict[str, Fault | None] = {}
     found: dict[str, list[Place]] = {tensor: [] for tensor in dims}
     done: set[object] = set()
     for choice in product((True, False), repeat=len(launch.flags)):
         flags = dict(zip(launch.flags, choice, strict=True))
-        given = Formula.true()
+        given = launch.facts
         for name, chosen in flags.items():
             says = launch.flags[name]
             if says is not None:
                 given &= says if chosen else ~says
         if given.value is False:
             continue
-        own = Symbols(sizes, dict(symbols.definitions))
-        walk = Walk(functions, launch.grid, Arithmetic(own, exact=launch.exact), watched=frozenset({"attend"}))
+        own = Symbols(symbols.sizes, dict(symbols.definitions))
         names: dict[str, object] = {}
         for argument in kernel.args.args:
             name, plain = argument.arg, Polynomial.symbol(argument.arg)
             names[name] = Pointer(name, Polynomial.constant(0)) if name in dims else launch.passed.get(name, plain)
             if name in flags:
                 names[name] = Formula.true() if flags[name] else Formula(())
-        walk.block(kernel.body, names)
+        walk = Walk(functions, launch.grid, Arithmetic(own, exact=launch.exact), watched=frozenset({"attend"}))
+        walk.everything(kernel, names)
         for access in walk.accesses:
             if access.address is None:
-                return (_not_followed(f"line {access.line}", f"the address of this {access.kind} cannot be followed"),)
+                return (not_followed(f"line {access.line}", f"the address of this {access.kind} cannot be followed"),)
         here = _places(walk.accesses, dims)
         key = (given, tuple((t, p if isinstance(p, Fault) else tuple(p)) for t, p in here.items()))
         if key in done:
@@ -77,7 +87,7 @@ def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]
             )
             if fault is not None:
                 faults[tensor] = fault
-            elif not isinstance(places, Fault):
+            if not isinstance(places, Fault):
                 found[tensor] += places
     verdicts = [_verdict(tensor, dims[tensor], request, found[tensor], faults.get(tensor)) for tensor in dims]
     if isinstance(request, FastAttentionRequest):
@@ -123,6 +133,12 @@ def _scores_verdict(fault: Fault | None) -> Verdict:
     if fault is not None:
         return Refutation(obligation, "symbolic", fault.place, fault.witness)
     return Certificate(obligation, "symbolic", ("all tiles of all loops taken together",))
+
+
+def sizes_of(dims: Mapping[str, Dims]) -> frozenset[str]:
+    """Return the names that lengths are made of."""
+    lengths = [length_of(length) for tensor in dims.values() for _, _, length in tensor]
+    return frozenset(name for length in lengths for name in length.symbols)
 
 
 def _places(accesses: Sequence[Access], dims: Mapping[str, Dims]) -> dict[str, list[Place] | Fault]:
@@ -218,6 +234,6 @@ def _verdict(tensor: str, dims: Dims, request: FastRequest, places: Sequence[Pla
     return Certificate(obligation, "symbolic", (f"lines {lines}: no integers make one of them go wrong",))
 
 
-def _not_followed(place: str, witness: str) -> Refutation:
+def not_followed(place: str, witness: str) -> Refutation:
     obligation = Obligation("global accesses cover their tensors", 6, "every load and store can be followed")
     return Refutation(obligation, "symbolic", place, witness)

@@ -10,7 +10,7 @@ held once more against every access before it is reported.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layoutgen.emission.accesses import Access
 from layoutgen.emission.indices import ONE, ZERO, Extreme, Formula, Index, NotLinearError, Quotient, Symbols, linear
@@ -19,7 +19,10 @@ from layoutgen.proofs.integers import Alternatives, Model, solve
 
 TRUE = Formula.true()
 Dims = tuple[tuple[str, str, str | int], ...]
-"""Per dim of a tensor: what it is called, the kernel's stride parameter, its length (the host's name, or a number)."""
+"""Per dim of a tensor: what it is called, its stride and its length: a product of numbers and names, or a number.
+
+Of contiguous tensors the dims come with the greatest stride first, and the last stride is 1.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Place:
     line: int
     coordinates: tuple[Polynomial, ...]
     condition: Formula
+    share: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,44 @@ def placed(access: Access, dims: Dims) -> Place | Fault:
     if access.condition is None:
         return Fault(where, f"the condition of this {access.kind} cannot be followed", False)
     tensor, rest = access.address.tensor, access.address.offset
-    coordinates = tuple(rest.by(stride) for _, stride, _ in dims)
-    for (_, stride, _), coordinate in zip(dims, coordinates, strict=True):
-        rest -= coordinate * Polynomial.symbol(stride)
+    coordinates = []
+    for _, stride, _ in dims:
+        coordinate = _times(rest, product_of(stride))
+        coordinates.append(coordinate)
+        rest -= coordinate * product_of(stride)
     if rest != ZERO:
         return Fault(where, f"its address has {rest}, which is no coordinate times a stride of {tensor}", False)
-    return Place(access.kind, access.line, coordinates, access.condition)
+    return Place(access.kind, access.line, tuple(coordinates), access.condition, access.share)
+
+
+def product_of(text: str) -> Polynomial:
+    """Return a product of numbers and names.
+
+    >>> str(product_of("3 * k * n"))
+    '3 k n'
+    """
+    result = ONE
+    for factor in text.split(" * "):
+        result *= Polynomial.constant(int(factor)) if factor.isdigit() else Polynomial.symbol(factor)
+    return result
+
+
+def _times(value: Polynomial, stride: Polynomial) -> Polynomial:
+    """Return what a stride is multiplied with: in the terms that have all of its factors."""
+    ((factors, number),) = stride.terms
+    result: dict[tuple[str, ...], int] = {}
+    for monomial, coefficient in value.terms:
+        rest = list(monomial)
+        if coefficient % number or any(monomial.count(name) < factors.count(name) for name in factors):
+            continue
+        for name in factors:
+            rest.remove(name)
+        result[tuple(rest)] = coefficient // number
+    return Polynomial.of(result)
 
 
 def length_of(length: str | int) -> Polynomial:
-    return Polynomial.symbol(length) if isinstance(length, str) else Polynomial.constant(length)
+    return product_of(length) if isinstance(length, str) else Polynomial.constant(length)
 
 
 @dataclass(frozen=True)
@@ -112,6 +144,8 @@ class Reach:
         The element's coordinates are the symbols that `element` names. `needed` says which elements a block must touch;
         `others` are symbols of the programs that this is asked for.
         """
+        if self._missed_by_shares(needed, others) is None:
+            return None
         elements = [element(name) for name, _, _ in self.dims]
         lengths = [length_of(length) for _, _, length in self.dims]
         region = [Formula.at_least_0(e, size - e - ONE) for e, size in zip(elements, lengths, strict=True)]
@@ -142,6 +176,40 @@ class Reach:
             untouched.append(negation)
         model = self.smallest((*region, *untouched), free)
         return None if model is None else self._confirmed(model, elements, free)
+
+    def _missed_by_shares(self, needed: Sequence[Formula], others: Iterable[str]) -> Fault | None:
+        """Return None if each of the programs that share a place covers its own stretch of a dim.
+
+        A stretch begins with the first element of its program's loop and ends where the next one begins, so that all of
+        them together are everything from the first one's beginning on, whatever the beginnings are.
+        """
+        unknown = Fault("", "", False)
+        groups = sorted({place.share for place in self.places})
+        if len(groups) < 2:
+            return unknown
+        for dim, (name, _, _) in enumerate(self.dims):
+            begins = []
+            for group in groups:
+                found = [self._begin(place.coordinates[dim]) for place in self.places if place.share == group]
+                plain = [
+                    b for b in found if not any(isinstance(self.symbols.definitions.get(s), Extreme) for s in b.symbols)
+                ]
+                begins.append((plain or found)[0])
+            if begins[0] != ZERO or len(set(begins)) == 1:
+                continue
+            target = element(name)
+            for number, group in enumerate(groups):
+                stretch = [Formula.at_least_0(target - begins[number])]
+                if number + 1 < len(groups):
+                    stretch.append(Formula.at_least_0(begins[number + 1] - target - ONE))
+                own = replace(self, places=tuple(place for place in self.places if place.share == group))
+                if own.missed((*needed, *stretch), others) is not None:
+                    return unknown
+            return None
+        return unknown
+
+    def _begin(self, coordinate: Polynomial) -> Polynomial:
+        return self.put(coordinate, {name: ZERO for name in coordinate.symbols if self._is_index(name)})
 
     def _always(self, atom: Formula, region: Sequence[Formula], free: Sequence[str]) -> bool:
         """Whether a condition holds wherever these do; only what shares symbols with it can matter."""

@@ -117,13 +117,9 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
 
 
 def _code(source: str, request: Request) -> tuple[Verdict, ...]:
-    """Discharge what is claimed of the code of a file, beside its literals.
-
-    Of a file whose call launches several kernels there is no claim 6: what one hands to the next is not followed.
-    """
+    """Discharge what is claimed of the code of a file, beside its literals."""
     emitted = render(request)
-    masks = prove_masks(source, request) if len(request.kernels) == 1 else ()
-    return prove_moves(source, emitted), prove_checks(source, emitted), *masks
+    return prove_moves(source, emitted), prove_checks(source, emitted), *prove_masks(source, request)
 
 
 T = TypeVar("T")

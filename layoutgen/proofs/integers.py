@@ -16,6 +16,8 @@ from layoutgen.errors import LayoutgenError
 Model = dict[str, int]
 LIMIT = 20_000
 """Eliminations of one question; beyond them it counts as undecided."""
+REMEMBERED = 2_000
+"""Answers to parts of a question that are kept while it is decided by cases."""
 
 
 class UndecidedError(LayoutgenError):
@@ -114,33 +116,47 @@ Known = dict[frozenset[Linear], Model | None]
 def _cases(
     constraints: list[Linear], alternatives: list[Alternatives], known: Known, budget: list[int]
 ) -> Model | None:
-    model: Model = {}
-    for part in _apart(constraints):
-        if part not in known:
-            known[part] = _omega(part, budget)
-        found = known[part]
-        if found is None:
-            return None
-        model |= found
-    rest = []
-    for choice in alternatives:
-        # What contradicts the constraints outright is no case; what the model fulfils needs none.
-        open_cases = tuple(case for case in choice if not any(not c.terms and c.constant < 0 for c in case))
-        if not open_cases:
-            return None
-        rest.append(open_cases)
-    failing = [c for c in rest if not any(all(line.at(model) >= 0 for line in case) for case in c)]
+    model = _conjunction(constraints, known, budget)
+    if model is None:
+        return None
+    failing = [choice for choice in alternatives if not _chosen(choice, model)]
     if not failing:
-        for name in {name for c in rest for case in c for line in case for name, _ in line.terms}:
+        for name in {name for choice in alternatives for case in choice for line in case for name, _ in line.terms}:
             model.setdefault(name, 0)
         return model
-    chosen = min(failing, key=len)
-    others = [c for c in rest if c is not chosen]
+    # Cases that contradict the constraints are none. Without cases there is no solution; one alone is a constraint.
+    kept = [choice for choice in alternatives if choice not in failing]
+    for choice in sorted(failing, key=len):
+        left = tuple(c for c in choice if _conjunction([*constraints, *c], known, budget) is not None)
+        if not left:
+            return None
+        kept.append(left)
+        if len(left) == 1:
+            others = [*(c for c in alternatives if c is not choice)]
+            return _cases([*constraints, *left[0]], others, known, budget)
+    chosen = min((c for c in kept if not _chosen(c, model)), key=len)
+    others = [c for c in kept if c is not chosen]
     for case in chosen:
         found = _cases([*constraints, *case], others, known, budget)
         if found is not None:
             return found
     return None
+
+
+def _chosen(choice: Alternatives, model: Model) -> bool:
+    return any(all(line.at(model) >= 0 for line in case) for case in choice)
+
+
+def _conjunction(constraints: Iterable[Linear], known: Known, budget: list[int]) -> Model | None:
+    model: Model = {}
+    for part in _apart(constraints):
+        found = known[part] if part in known else _omega(part, budget)
+        if len(known) < REMEMBERED:
+            known[part] = found
+        if found is None:
+            return None
+        model |= found
+    return model
 
 
 def _apart(constraints: Iterable[Linear]) -> list[frozenset[Linear]]:

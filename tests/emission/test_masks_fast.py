@@ -71,6 +71,22 @@ def test_tiles_and_accumulate_modes_are_proved(block_m: int, block_n: int, block
         proved(matmul(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, accumulate=accumulate))
 
 
+SEVERAL: tuple[dict[str, object], ...] = (
+    {"split_k": 2},
+    {"split_k": 3, "group_m": 2, "residual": True},
+    {"operand_dtype": "float32", "a_order": "km", "b_order": "nk"},
+    {"operand_dtype": "float32", "split_k": 2, "bias": True},
+)
+
+
+@pytest.mark.parametrize("features", SEVERAL, ids=name_of)
+def test_each_of_several_kernels_is_proved(features: dict[str, object]) -> None:
+    made = matmul(**features)  # type: ignore
+    verdicts = prove_masks(made.source, made.request)
+    assert all(verdict.holds for verdict in verdicts), [str(v) for v in verdicts if not v.holds]
+    assert {verdict.obligation.name.split(":")[0] for verdict in verdicts} == set(made.request.kernels)
+
+
 # ---- what must fail
 
 
@@ -154,6 +170,28 @@ MATMUL_EDITS = [
 def test_an_edit_of_matmul_is_refuted(old: str, new: str, how: str) -> None:
     made = matmul(group_m=2, bias=True)
     assert any(verdict.witness.endswith(how) for verdict in refuted(made, old, new))
+
+
+@pytest.mark.parametrize(
+    ("features", "old", "new", "how"),
+    [
+        (SEVERAL[0], "gl.minimum(gl.maximum(k - begin, 0), run)", "gl.maximum(k - begin + 1, 0)", "touched"),
+        pytest.param(SEVERAL[0], "(k + 31) // 32 * 16", "k // 32 * 16", "missed", marks=pytest.mark.sweep),
+        (SEVERAL[0], "place * stride_pz", "batch * stride_pz", "missed"),
+        (SEVERAL[0], "gl.static_range(1)", "gl.static_range(2)", "touched"),
+        (SEVERAL[3], "range(0, k_padded, ", "range(0, k_padded - 16, ", "missed"),
+        (
+            SEVERAL[3],
+            "kept = (row[:, None] < m_padded) & (start + step < k_padded)",
+            "kept = row[:, None] < m",
+            "touched",
+        ),
+        (SEVERAL[3], "place + 2 * third", "place + third", "missed"),
+        (SEVERAL[3], "a_exponents += batch * m + row", "a_exponents += batch * m + row + 1", "touched"),
+    ],
+)
+def test_an_edit_of_several_kernels_is_refuted(features: dict[str, object], old: str, new: str, how: str) -> None:
+    assert any(verdict.witness.endswith(how) for verdict in refuted(matmul(**features), old, new))  # type: ignore
 
 
 @pytest.mark.parametrize(

@@ -87,4 +87,4 @@ def test_every_check_of_the_host_function_counts(
     assert old in source
     wrong = prove_checks(source.replace(old, new), source)
     assert not wrong.holds
-    assert "it does not refuse: " in str(wrong)
+    assert "it does not have: " in str(wrong)

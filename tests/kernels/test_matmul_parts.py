@@ -181,7 +181,7 @@ def test_kernels_and_workspace():
 
 @pytest.mark.parametrize("fields", [{"split_k": 2}, {"operand_dtype": "float32"}])
 def test_the_file_is_proved_as_it_stands(fields):
-    """Its layouts and moves; nothing is claimed of the masks of several kernels."""
+    """Its layouts, its moves, and the masks of each kernel."""
     file = emitted(kernel(**fields))
     assert refutations(prove_source(file.path, file.source, file.request)) == ()
     wrong = file.source.replace("[0, 0, 1, 0],  # a0", "[0, 0, 2, 0],  # a0", 1)
