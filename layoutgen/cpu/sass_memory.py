@@ -166,24 +166,17 @@ def in_order(step: Step) -> Step:
 # Local memory ---------------------------------------------------------------------------------------------
 
 
-def _places(machine: Machine, address: Array, count: int, instruction: Instruction) -> list[int]:
-    """The words of local memory that all threads address alike."""
+def _place(machine: Machine, address: Array, size: int, instruction: Instruction) -> int:
+    """The place in local memory of an access of `size` bytes, which all threads address alike."""
     if address.size > 1:
         chosen = address[machine.active()]
         if (chosen != chosen[0]).any():
             raise instruction.refuse("a local address that differs between threads")
         address = chosen
     start = int(address[0])
-    if start % (4 * count) or not 0 <= start <= STACK_TOP - 4 * count:
+    if start % size or not 0 <= start <= STACK_TOP - size:
         raise ExecutionError(f"{instruction.source}: `{instruction.text}` at local address {start:#x}")
-    return list(range(start, start + 4 * count, 4))
-
-
-def _local(instruction: Instruction, size: str) -> int:
-    width, count = _SIZES[size]
-    if width != 4:
-        raise instruction.refuse("a part of a word of local memory")
-    return count
+    return start
 
 
 def decode_ldl(instruction: Instruction, operands: Operands) -> Step:
@@ -192,30 +185,38 @@ def decode_ldl(instruction: Instruction, operands: Operands) -> Step:
     ptxas reloads words that it never spilled where their value does not matter: what a fill is for, and no finding.
     """
     size = _size(instruction, ("LU",))
-    count = _local(instruction, size)
     address = _near_address(instruction.operands[1], instruction, operands)
-    puts = operands.write_all(instruction.operands[0], instruction, count)
 
-    def step(machine: Machine) -> None:
-        for place, put in zip(_places(machine, address(machine), count, instruction), puts, strict=True):
-            value = machine.own.local.get(place, undefined_word(operands.fill, place))
-            put(machine, value)
+    def load(machine: Machine, at: Array, width: int, count: int) -> list[Array]:
+        place = _place(machine, at, width * count, instruction)
+        first = place & -4
+        words = [_word(machine, word, operands.fill) for word in range(first, place + width * count, 4)]
+        return words if width == 4 else [(words[0] >> np.uint32(8 * (place & 3))).astype(f"u{width}")]
 
-    return step
+    return _load(instruction, operands, size, address, load)
+
+
+def _word(machine: Machine, place: int, fill: int) -> Array:
+    return np.asarray(machine.own.local.get(place, undefined_word(fill, place)), np.uint32)
 
 
 def decode_stl(instruction: Instruction, operands: Operands) -> Step:
     """STL: a spill."""
     size = _size(instruction, ())
-    count = _local(instruction, size)
+    width, count = _SIZES[size]
     address = _near_address(instruction.operands[0], instruction, operands)
     values = _stored(instruction, operands, size)
 
     def step(machine: Machine) -> None:
-        local = machine.own.local
-        for place, value in zip(_places(machine, address(machine), count, instruction), values(machine), strict=True):
+        start = _place(machine, address(machine), width * count, instruction)
+        for place, value in zip(range(start, start + width * count, width), values(machine), strict=True):
+            word = place & -4
+            before = _word(machine, word, operands.fill)
+            if width < 4:  # the rest of the word stays
+                shift, kept = np.uint32(8 * (place & 3)), ~np.uint32(((1 << 8 * width) - 1) << 8 * (place & 3))
+                value = before & kept | value.astype(np.uint32) << shift
             if machine.mask is not None:
-                value = np.where(machine.mask, value, local.get(place, undefined_word(operands.fill, place)))
-            local[place] = value
+                value = np.where(machine.mask, value, before)
+            machine.own.local[word] = value
 
     return step

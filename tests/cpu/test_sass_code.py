@@ -188,6 +188,32 @@ def test_what_was_spilled_comes_back_and_what_was_not_is_undefined():
     assert (run(*unwritten, fill=0) != run(*unwritten, fill=1)).all()
 
 
+@pytest.mark.parametrize(
+    ("size", "offset", "reload", "want"),
+    [
+        ("S16", -16, "LDL", lambda x: 0x5A5A0000 | x),
+        ("S16", -14, "LDL", lambda x: x << 16 | 0x5A5A),
+        ("U8", -13, "LDL", lambda x: (x & 0xFF) << 24 | 0x5A5A5A),
+        ("S16", -14, "LDL.S16", lambda x: x),
+        ("U8", -15, "LDL.U8", lambda x: x & 0xFF),
+    ],
+)
+def test_a_spilled_part_of_a_word_leaves_the_rest_of_it(size, offset, reload, want):
+    """The word is written whole first; a part is then stored, and the word or the part comes back."""
+    where = -16 if reload == "LDL" else offset
+    lines = (
+        *ADDRESS,
+        ("MOV", (r(1), c(0x28))),
+        ("MOV", (r(5), i(0x5A5A5A5A))),
+        ("STL", (at(1, -16), r(5))),
+        (f"STL.{size}", (at(1, offset), r(0))),
+        (reload, (r(4), at(1, where))),
+        STORE,
+        END,
+    )
+    assert (run(*lines) == want(THREAD)).all()
+
+
 def test_an_address_with_a_wrong_high_half_is_out_of_bounds():
     report = run(*ADDRESS, ("IADD3", (r(3), r(3), i(1), ZERO)), ("MOV", (r(4), r(0))), STORE, END, clean=False)
     assert "out of bounds" in {finding.kind for finding in report.findings}
