@@ -20,8 +20,10 @@ lint: $(VENV)/.dev
 
 check: lint test
 
+# Hours. It can be stopped: .sweep.jsonl says what is done, and the next `make sweep` goes on while the code is the same.
+# `make sweep SWEEP=tests/kernels` runs a part.
 sweep: $(VENV)/.test
-	$(BIN)/python -m pytest -m sweep
+	LAYOUTGEN_SWEEP=.sweep.jsonl $(BIN)/python -m pytest -m sweep $(SWEEP)
 
 bench: $(VENV)/.layoutgen
 	$(BIN)/python tools/bench.py

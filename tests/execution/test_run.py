@@ -15,6 +15,7 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.toolchain import read_kernel
 from tests.committed import committed
+from tests.sweep_log import in_parts
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 
@@ -152,7 +153,7 @@ def any_matmul():
 
 
 QUICK = settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-LONG = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
+LONG = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
 
 
 @QUICK
@@ -181,7 +182,7 @@ def launches_like(launch, count=8):
         yield dataclasses.replace(launch, shape=(*head, *grown, rest), seed=launch.seed + step)
 
 
-@pytest.mark.sweep
+@in_parts
 @LONG
 @given(attention_cases(st.sampled_from(SWEPT)))
 def test_attention_sweep(record_sweep, case):
@@ -190,7 +191,7 @@ def test_attention_sweep(record_sweep, case):
         record_sweep("attention", check_run(kernel, other))
 
 
-@pytest.mark.sweep
+@in_parts
 @LONG
 @given(matmul_cases(any_matmul()))
 def test_matmul_sweep(record_sweep, case):

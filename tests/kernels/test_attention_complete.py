@@ -183,7 +183,7 @@ def check_combination(head_dim, features, sizes, how, **options):
     if not features["causal"] and features["window"] is None:
         features = {**features, "alignment": "top-left"}
     made = kernel(head_dim, **features, **options)
-    check_run(made, Launch((batch, group * kv_heads, kv_heads, t_q, t_k, head_dim), **how))
+    return check_run(made, Launch((batch, group * kv_heads, kv_heads, t_q, t_k, head_dim), **how))
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -196,5 +196,6 @@ def test_any_combination(features, sizes, how):
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(COMBINATIONS, SIZES, HOW, st.sampled_from([16, 32]))
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
-def test_any_combination_of_every_head_dim(head_dim, features, sizes, how, block_n):
-    check_combination(head_dim, features, sizes, how, block_n=block_n, block_m=64 if head_dim == 256 else 32)
+def test_any_combination_of_every_head_dim(record_sweep, head_dim, features, sizes, how, block_n):
+    result = check_combination(head_dim, features, sizes, how, block_n=block_n, block_m=64 if head_dim == 256 else 32)
+    record_sweep("attention_fast", result)

@@ -205,12 +205,13 @@ def test_hidden_tiles_are_skipped():
     sinks=st.booleans(),
     block_n=st.sampled_from([16, 32]),
 )
-def test_any_combination_of_features(sizes, causal, window, alignment, softcap, sinks, block_n):
+def test_any_combination_of_features(record_sweep, sizes, causal, window, alignment, softcap, sinks, block_n):
     heads, t_q, t_k = sizes
     options = {"causal": causal, "window": window, "softcap": softcap, "sinks": sinks}
     if causal or window is not None:
         options["alignment"] = alignment
-    check_run(kernel(16, block_n=block_n, **options), Launch((1, heads, 1, t_q, t_k, 16), inputs="nan"))
+    result = check_run(kernel(16, block_n=block_n, **options), Launch((1, heads, 1, t_q, t_k, 16), inputs="nan"))
+    record_sweep("attention_fast", result)
 
 
 # ---- execution
@@ -262,10 +263,10 @@ def test_any_launch(launch, head_dim):
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(launch=LAUNCHES, block_m=st.sampled_from([32, 64, 128]), block_n=st.sampled_from([16, 32, 64]))
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
-def test_any_launch_of_every_head_dim(head_dim, launch, block_m, block_n):
+def test_any_launch_of_every_head_dim(record_sweep, head_dim, launch, block_m, block_n):
     sizes, options = launch
     made = kernel(head_dim, block_m=block_m, block_n=block_n if head_dim <= 128 else 32)
-    check_run(made, Launch((*sizes, head_dim), **options))
+    record_sweep("attention_fast", check_run(made, Launch((*sizes, head_dim), **options)))
 
 
 # ---- the host function

@@ -1,12 +1,12 @@
 """Everything that a fast matrix product can be asked for, together: random requests and launches, all watched."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.kernels.expression import EPILOGUES
 from tests.kernels.launching import emitted, kernel
+from tests.sweep_log import in_parts
 
 FEW = (
     kernel(a_order="km", accumulate="tile", split_k=2, bias=True, epilogue="relu", out_dtype="float32"),
@@ -70,8 +70,8 @@ def test_some(made, launch):
     check(made, launch)
 
 
-@pytest.mark.sweep
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@in_parts
+@settings(max_examples=20, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(made=requests(), launch=launches(140))
 def test_sweep(record_sweep, made, launch):
     record_sweep("matmul_fast", check(made, launch))
