@@ -96,7 +96,10 @@ def _launched(host: ast.FunctionDef) -> Iterator[Launched]:
 
     def elements(node: ast.expr) -> tuple[ast.expr, ...]:
         node = bound.get(node.id, node) if isinstance(node, ast.Name) else node
-        return tuple(node.elts) if isinstance(node, ast.Tuple) else ()
+        found = tuple(node.elts) if isinstance(node, ast.Tuple) else ()
+        if found and isinstance(found[0], ast.Starred):  # (*arguments, more) goes on with what is bound already
+            found = (*elements(found[0].value), *found[1:])
+        return found
 
     for node in host.body:
         match node:
@@ -132,7 +135,10 @@ def _launch(launched: Launched, kernel: ast.FunctionDef, symbols: Symbols) -> La
         name = parameter.arg
         if name not in given:
             continue
-        value = walk.value(given[name], names)
+        passed = given[name]
+        if parameter.annotation is not None and isinstance(passed, ast.Name):
+            passed = launched.bound.get(passed.id, passed)
+        value = walk.value(passed, names)
         if parameter.annotation is not None:
             flags[name] = value if isinstance(value, Formula) else None
         elif isinstance(given[name], ast.Name) and getattr(given[name], "id", "") in launched.bound:
