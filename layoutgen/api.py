@@ -18,7 +18,7 @@ from layoutgen.atoms import Atom
 from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import FastMatmulRequest, Request, attention_design, matmul_design
+from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request, attention_design, matmul_design
 from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.attention_layouts import WIDEST_PAIR
 from layoutgen.kernels.matmul import B_ORDERS
@@ -38,6 +38,7 @@ from layoutgen.profiles import (
     load_profile,
     matrix_unit_flash_tile,
 )
+from layoutgen.profiles.feasibility import nearest
 from layoutgen.proofs import Verdict
 from layoutgen.proofs import prove as prove_tiling
 from layoutgen.tiling import Tiling
@@ -150,6 +151,7 @@ def attention(
     kind = attention_design(design, features)
     check_head_dim(head_dim, kind.most_head_dim)
     unit = unit_of(profile)
+    searched = block_m is None and block_n is None
     if block_m is None or block_n is None:
         # The output takes registers, a wide Q and K shared memory alone.
         value_dim = features.get("v_head_dim") or head_dim
@@ -176,7 +178,12 @@ def attention(
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
         raise LayoutgenError(f"warps {have}: attention has one warp per row of units; {block_m} rows take {want}")
-    check_feasible(request, load_profile(profile))
+    card = load_profile(profile)
+    if searched:
+        # The profile's tile is one for V as wide as Q and K: with wider ones the nearest to it that the card holds.
+        held = nearest(request, card.limits)
+        request = held if isinstance(held, AttentionRequest) else request
+    check_feasible(request, card)
     return Kernel(request)
 
 

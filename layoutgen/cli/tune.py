@@ -24,7 +24,7 @@ FIXED = {
 @click.command()
 @click.argument("family", type=click.Choice(list(FIXED)))
 @click.option("--design", help="Design of the kernel, for example simple.  [default: searched]")
-@click.option("--head-dim", type=int, help="attention: head dim, 16 to 256.")
+@click.option("--head-dim", type=int, help="attention: head dim, 16 to 256; fast: to what the card holds.")
 @click.option("--split", help="attention: parts of the head dim.  [default: searched]")
 @click.option("--bias/--no-bias", default=None, help="attention: add a bias to the scores.")
 @click.option("--block-m", type=int, help="Rows of a block.  [default: searched]")

@@ -13,12 +13,13 @@ from layoutgen.emission.attention_fast_views import (
     layout_views,
     operand_views,
     part_views,
-    partial_view,
     sums_view,
     value_views,
 )
+from layoutgen.emission.attention_sums_views import partial_view
 from layoutgen.emission.views import TRITON_TYPE, MmaView, legend, mma_view
-from layoutgen.kernels.attention_fast import ALIGNMENTS, MASK_DTYPES, FastAttentionRequest
+from layoutgen.kernels.attention_fast import FastAttentionRequest
+from layoutgen.kernels.attention_features import ALIGNMENTS, MASK_DTYPES
 from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.tiling import Relabelling
@@ -115,7 +116,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "buffers": [
             *(f"{kind}_buffer{part.suffix}" for kind in "qk" for part in parts),
             *(f"v_buffer{part.suffix}" for part in value_parts),
-            *(piece[2] for piece in (partial.pieces if partial else ())),
+            *(piece.buffer for piece in (partial.pieces if partial else ())),
         ],
         "state": [
             *(f"{kind}{part.suffix}" for kind in ("value", "output") for part in value_parts),

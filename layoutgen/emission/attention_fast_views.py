@@ -92,23 +92,6 @@ class ValuePart:
 
 
 @dataclass(frozen=True)
-class SumsView:
-    """The exchange of partial sums: S of all warps, one below the other, and its pieces.
-
-    Of each piece: the tensor's name, that of what is fetched, its buffer's, and that of the buffer in which it lies.
-    """
-
-    layout: str
-    buffer: str
-    offsets: str
-    whole: str
-    shape: str
-    pieces: tuple[tuple[str, str, str, str], ...]
-    rows: tuple[int, ...]
-    comment: str
-
-
-@dataclass(frozen=True)
 class Cut:
     """One cut of P into two halves of its keys."""
 
@@ -256,40 +239,7 @@ def _ranges(parts: tuple[int, ...]) -> Iterator[tuple[str, int, int]]:
         start += size
 
 
-def partial_view(request: FastAttentionRequest) -> SumsView | None:
-    """Return how warps that share rows exchange the partial sums of S, if there are any."""
-    sums = request.partial_sums
-    if sums is None:
-        return None
-    stored, fetched = sums.stored_access, sums.fetched_access
-    k_first, v_first = (f"{kind}_buffer{'0' * (len(parts) > 1)}" for kind, parts in _buffers(request))
-    halves = [
-        ("partial_low", "scores_low", "s_buffer_low", k_first),
-        ("partial_high", "scores_high", "s_buffer_high", v_first),
-    ]
-    pieces = [("partial", "scores", "s_buffer", k_first)] if sums.pieces == 1 else halves
-    what = "The partial sums of S" + ", a half" * (sums.pieces == 2)
-    return SumsView(
-        layout="MATRIX_S" if sums.pieces == 1 else "HALF_S",
-        buffer="BUFFER_S",
-        offsets=_offsets(sums.buffer),
-        whole=str([sums.shape[0], request.block_n]),
-        shape=str(list(sums.shape)),
-        pieces=tuple(pieces),
-        rows=tuple(range(0, sums.shape[0], request.block_m)),
-        comment=(
-            f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in "
-            f"{stored.wavefronts} wavefronts ({stored.minimum} at least), and fetches those of each warp in "
-            f"{fetched.wavefronts} ({fetched.minimum})."
-        ),
-    )
-
-
-def _buffers(request: FastAttentionRequest) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return ("k", request.parts), ("v", request.value_parts)
-
-
-def _offsets(buffer: LinearLayout) -> str:
+def buffer_offsets(buffer: LinearLayout) -> str:
     """Return the bases of a buffer by offset."""
     return str([list(buffer.codomain.unpack(column)) for column in buffer.columns])
 
@@ -300,7 +250,7 @@ def _tile(name: str, what: str, rows: RowStaging, fragment: LinearLayout) -> Til
     return TileView(
         loaded=layout_view(f"TILE_{name}", what, rows.loaded, "rc", bits),
         buffer=f"BUFFER_{name}",
-        offsets=_offsets(rows.buffer),
+        offsets=buffer_offsets(rows.buffer),
         shape=str(list(rows.shape)),
         comment=(
             f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in {stored.wavefronts} "

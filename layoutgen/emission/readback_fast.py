@@ -9,11 +9,12 @@ from pathlib import Path
 
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.attention_fast import fast_attention_context
+from layoutgen.emission.attention_sums_views import partial_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.kernels.attention_layouts import first_step, with_copies, without_copies
 from layoutgen.kernels.attention_plan import prove_group
-from layoutgen.plan.partial import SUM_BYTES, PartialSums, left_half
+from layoutgen.plan.partial import SUM_BYTES, left_half
 from layoutgen.plan.rows import RowStaging
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.chained import cut_into_steps, prove_chain
@@ -92,7 +93,7 @@ def prove_fast_attention(
         verdicts += prove_group(
             request, summed.reshape(request.score_product.accumulator.codomain), matrix, fetched, outputs
         )
-        verdicts += _prove_sums(request.partial_sums, summed, matrix, linear, buffer)
+        verdicts += _prove_sums(request, summed, matrix, linear, buffer)
     values = fast_attention_context(request)
     views = [(part, kind) for part in values["parts"] for kind in ("query", "key")]
     views += [(part, "value") for part in values["value_parts"]]
@@ -113,23 +114,27 @@ def _stacked(request: FastAttentionRequest) -> LinearLayout:
 
 
 def _prove_sums(
-    sums: PartialSums,
+    request: FastAttentionRequest,
     stacked: LinearLayout,
     matrix: LinearLayout,
     linear: Callable[[str, LinearLayout], LinearLayout],
     buffer: Callable[[str, LinearLayout], LinearLayout],
 ) -> tuple[Verdict, ...]:
     """Discharge that the partial sums fill their buffers, and that the halves are those of the whole."""
+    sums, view = request.partial_sums, partial_view(request)
+    assert sums is not None
+    assert view is not None
     verdicts: list[Verdict] = []
     piece = stacked
     if sums.pieces == 2:
         piece, half = left_half(stacked), linear("HALF_S", sums.sums)
         verdicts.append(relabelled("HALF_S as half of MATRIX_S", half, left_half(matrix)))
-    found = buffer("BUFFER_S", sums.buffer)
-    verdicts.append(bijective("BUFFER_S", found))
-    if found.is_bijective:
-        place = replace(sums, accumulator=piece.reshape(sums.accumulator.codomain), buffer=found)
-        verdicts.append(staged("PARTIAL_S", place.stored, SUM_BYTES))
+    read = replace(sums, accumulator=piece.reshape(sums.accumulator.codomain))
+    for side, parts in zip(view.pieces, (request.parts, request.value_parts), strict=False):
+        found = buffer(side.layout, sums.in_room(request.block_n * parts[0] * request.element_bytes))
+        verdicts.append(bijective(side.layout, found))
+        if found.is_bijective:
+            verdicts.append(staged(f"PARTIAL_S in {side.layout}", read.places_in(found), SUM_BYTES))
     return tuple(verdicts)
 
 

@@ -122,6 +122,11 @@ class AttentionRequest:
         return self.split or ()
 
     @property
+    def useful(self) -> float:
+        """The share of the products that are asked for: the rest are of columns beyond the head dim."""
+        return self.head_dim / sum(self.parts)
+
+    @property
     def usual_split(self) -> tuple[int, ...]:
         """The split of requests that name none."""
         return covering_split(self.head_dim)

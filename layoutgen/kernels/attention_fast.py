@@ -18,6 +18,7 @@ from typing import Any
 from layoutgen.algebra import LinearLayout
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention import MIN_HEAD_DIM, AttentionRequest, check_head_dim, check_split, covering_split
+from layoutgen.kernels.attention_features import ALIGNMENTS, MASK_DTYPES, check_features
 from layoutgen.kernels.attention_layouts import (
     arrangements_of,
     deepened,
@@ -35,10 +36,6 @@ from layoutgen.proofs import Verdict
 from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.chained import Chain, rename_bits, vector_columns
 from layoutgen.tiling.divided import Product, copied, divided, stacked
-
-ALIGNMENTS = ("top-left", "bottom-right")
-"""How queries and keys of different number are aligned: at the first of each, or at the last."""
-MASK_DTYPES = ("bool", "uint8")
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,11 @@ class FastAttentionRequest(AttentionRequest):
         unit = arrange(atom, self.arrangement or arrangements_of(atom)[0])
         object.__setattr__(self, "atom", atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
-        self._check_features(atom.operand_dtype)
+        if self.window is not None:
+            object.__setattr__(self, "window", tuple(self.window))
+        check_features(self, atom.operand_dtype)
+        if self.out_dtype == atom.operand_dtype:
+            object.__setattr__(self, "out_dtype", None)
         self._check_parts()
         object.__setattr__(self, "row_blocks", self.row_blocks or self.usual_row_blocks)
         check_power_of_two("row_blocks", self.row_blocks, 1, "one unit along the rows of a warp")
@@ -120,27 +121,6 @@ class FastAttentionRequest(AttentionRequest):
             check_split(v_split, self.v_head_dim, self._least_part, self.most_head_dim, "v_split")
             object.__setattr__(self, "v_split", v_split)
 
-    def _check_features(self, dtype: str) -> None:
-        """Normalise what was asked for, and refuse what is no request."""
-        if self.alignment not in ALIGNMENTS:
-            raise LayoutgenError(f"alignment {self.alignment!r}: must be one of {', '.join(ALIGNMENTS)}")
-        if self.window is not None:
-            window = tuple(self.window)
-            object.__setattr__(self, "window", window)
-            if len(window) != 2 or min(window) < -1:
-                raise LayoutgenError(
-                    f"window {','.join(map(str, window))}: must be two numbers, left and right, of keys that are seen "
-                    "beside a query's own, or -1 for all; for example 128,0"
-                )
-        if self.alignment != ALIGNMENTS[0] and not self.causal and self.window is None:
-            raise LayoutgenError(f"alignment {self.alignment}: nothing is aligned without causal or a window")
-        if self.softcap is not None and not 0 < self.softcap < float("inf"):
-            raise LayoutgenError(f"softcap {self.softcap}: must be positive and finite, for example 30.0")
-        if self.out_dtype not in (None, dtype, STATISTICS_DTYPE):
-            raise LayoutgenError(f"out_dtype {self.out_dtype!r}: must be one of {dtype}, {STATISTICS_DTYPE}")
-        if self.out_dtype == dtype:
-            object.__setattr__(self, "out_dtype", None)
-
     @property
     def value_dim(self) -> int:
         """The head dim of V and the output."""
@@ -150,6 +130,10 @@ class FastAttentionRequest(AttentionRequest):
     def value_parts(self) -> tuple[int, ...]:
         """The parts of V's head dim, larger first."""
         return self.v_split or self.parts
+
+    @property
+    def useful(self) -> float:
+        return (self.head_dim + self.value_dim) / (sum(self.parts) + sum(self.value_parts))
 
     @property
     def _least_part(self) -> int:

@@ -61,6 +61,27 @@ class PartialSums:
         rows, columns = self.buffer.shape
         return rows, columns
 
+    def in_room(self, size: int) -> LinearLayout:
+        """Return `buffer` as the first part of one of `size` bytes: further rows follow it."""
+        rows, columns = self.shape
+        whole = size // (columns * SUM_BYTES)
+        codomain = Space.of_shape((whole, columns))
+        first = tuple(codomain.pack(self.buffer.codomain.unpack(column)) for column in self.buffer.columns)
+        more = tuple(codomain.pack((rows << bit, 0)) for bit in range((whole // rows).bit_length() - 1))
+        return LinearLayout(Space((("place", len(first) + len(more)),)), codomain, (*first, *more))
+
+    def places_in(self, room: LinearLayout) -> LinearLayout:
+        """Return which places of a buffer, of which a piece is the first rows, each hardware index writes.
+
+        They are those of the buffer's first part, if all lie there, and those of the whole buffer otherwise.
+        """
+        embedded = tuple(room.codomain.pack(self.stacked.codomain.unpack(c)) for c in self.stacked.columns)
+        found = room.invert().compose(LinearLayout(self.stacked.domain, room.codomain, embedded))
+        first = self.buffer.codomain.bits
+        if any(column >> first for column in found.columns):
+            return found
+        return LinearLayout(found.domain, Space((("place", first),)), found.columns)
+
     @property
     def stacked(self) -> LinearLayout:
         """The partial sums of a piece as one matrix, one tile below the other."""

@@ -116,7 +116,7 @@ class Inspection:
         """Useful operations of one block and iteration: padding of the head dim does not count."""
         useful = 1.0
         if isinstance(self.request, AttentionRequest):
-            useful = self.request.head_dim / sum(self.request.parts)
+            useful = self.request.useful
         return loop_mma(self.loop) * FLOP_PER_MMA * self.compiled.num_warps * useful
 
     @cached_property

@@ -17,6 +17,7 @@ from layoutgen.kernels import (
     Request,
     covering_split,
 )
+from layoutgen.kernels.attention import MAX_HEAD_DIM
 from layoutgen.kernels.matmul_fast import word_arrangements
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
@@ -89,15 +90,19 @@ def arrangements(atom: Atom) -> tuple[str, ...]:
     return (atom.arrangement, *sorted(found - {atom.arrangement}))
 
 
-def splits(head_dim: int) -> tuple[tuple[int, ...], ...]:
+def splits(head_dim: int) -> tuple[tuple[int, ...] | None, ...]:
     """Return the ways to cover a head dim: the smallest cover, and one power of two when that is another.
 
-    >>> splits(96), splits(64)
-    (((64, 32), (128,)), ((64,),))
+    Of a head dim that one warp cannot hold the design chooses the parts itself: None.
+
+    >>> splits(96), splits(64), splits(512)
+    (((64, 32), (128,)), ((64,),), (None,))
     """
+    if head_dim > MAX_HEAD_DIM:
+        return (None,)
     cover = covering_split(head_dim)
     whole = (max(16, 1 << (head_dim - 1).bit_length()),)
-    return (cover,) if cover == whole or whole[0] > 256 else (cover, whole)
+    return (cover,) if cover == whole or whole[0] > MAX_HEAD_DIM else (cover, whole)
 
 
 def candidates(
@@ -183,7 +188,7 @@ def candidate(request: Request, card: Profile, profile: str, clock_mhz: int) -> 
     lanes = unit.shape[0] * unit.shape[1] * unit.shape[2]
     tensor = plan.instructions * _steps(lanes) * model.cycles["tensor"] / model.sub_cores
     wavefronts = sum(once.values())
-    useful = request.head_dim / sum(request.parts) if isinstance(request, AttentionRequest) else 1.0
+    useful = request.useful if isinstance(request, AttentionRequest) else 1.0
     per_cycle = 2 * lanes * plan.instructions * useful / max(tensor, float(wavefronts))
     bound = per_cycle * card.limits.sms * clock_mhz * 1e6 / 1e12
     return Candidate(request, bound, wavefronts / (lanes * plan.instructions / 1024))

@@ -24,11 +24,11 @@ from tests.kernels.fast import check_run, emitted, kernel
     ("options", "warps", "parts", "value_parts", "shared"),
     [
         ({"head_dim": 256}, (4, 2), (256,), (256,), 98304),
-        ({"head_dim": 512}, (1, 4), (512,), (512,), 65536),
+        ({"head_dim": 512}, (2, 4), (512,), (512,), 98304),
         ({"head_dim": 576, "v_head_dim": 512}, (1, 4), (512, 64), (512,), 71680),
         ({"head_dim": 192, "v_head_dim": 128}, (4, 1), (128, 64), (128,), 69632),
         ({"head_dim": 64, "v_head_dim": 128}, (4, 1), (64,), (128,), 28672),
-        ({"head_dim": 320}, (1, 4), (256, 64), (256, 64), 40960),
+        ({"head_dim": 320}, (2, 4), (256, 64), (256, 64), 61440),
     ],
 )
 def test_what_a_request_that_names_nothing_gets(options, warps, parts, value_parts, shared):
@@ -107,9 +107,20 @@ def test_a_wrong_basis_in_a_file_is_refuted(name, index):
 
 def test_a_wrong_buffer_of_the_sums_is_refuted():
     made = kernel(**DIVIDED)
-    wrong = mutated(made.source, "BUFFER_S", 3)
+    wrong = mutated(made.source, "BUFFER_S_LOW", 3)
     names = [verdict.obligation.name for verdict in refutations(prove_source(emitted(made).path, wrong, made.request))]
-    assert names == ["BUFFER_S is a bijection"]
+    assert names == ["BUFFER_S_LOW is a bijection"]
+
+
+def test_sums_that_leave_their_part_of_the_buffer_are_refuted():
+    """Of a head dim of 512 the partial sums take half of K's buffer: the first rows must be its first places."""
+    made = lg.attention(head_dim=512, design="fast", block_m=32)
+    head, tail = made.source.split("\nBUFFER_S = ", 1)
+    literal, rest = tail.split("\n)\n", 1)
+    bases = re.findall(r"\[\d+, \d+\]", literal)
+    literal = literal.replace(f"{bases[-2]}, {bases[-1]}", f"{bases[-1]}, {bases[-2]}")
+    found = prove_source(emitted(made).path, f"{head}\nBUFFER_S = {literal}\n)\n{rest}", made.request)
+    assert [verdict.obligation.name for verdict in refutations(found)] == ["PARTIAL_S in BUFFER_S fills its buffer"]
 
 
 @pytest.mark.parametrize("line", ["scores_high += s_buffer_high.slice(64", "s_buffer_low = k_buffer.reinterpret("])
@@ -117,7 +128,7 @@ def test_a_move_that_is_not_planned_is_refuted(line):
     made = kernel(**DIVIDED)
     number = next(i for i, text in enumerate(made.source.splitlines()) if line in text)
     lines = made.source.splitlines(keepends=True)
-    lines[number] = lines[number].replace("slice(64", "slice(0").replace("BUFFER_S)", "BUFFER_K)")
+    lines[number] = lines[number].replace("slice(64", "slice(0").replace("BUFFER_S_LOW)", "BUFFER_S_HIGH)")
     assert refutations(prove_source(emitted(made).path, "".join(lines), made.request))
 
 

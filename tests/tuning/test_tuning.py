@@ -335,7 +335,7 @@ def test_the_search_knows_the_fast_designs_own_choices():
         (["tune", "matmul", "--head-dim", "64"], "takes no --head-dim"),
         (["tune", "attention", "--head-dim", "64", "--profile", "pascal"], "no matrix unit"),
         (["tune", "attention", "--head-dim", "64", "-o", "x.txt"], "ends in .yml"),
-        (["tune", "attention", "--head-dim", "300"], "16..256"),
+        (["tune", "attention", "--head-dim", "3000"], "16..256"),
     ],
 )
 def test_bad_requests_cost_one_line(arguments, message):
