@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from layoutgen.emission.accesses import Call
 from layoutgen.emission.indices import ONE, ZERO, Bits, Formula, Index, Symbols
+from layoutgen.emission.places import Dims, Fault, Place, element
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Dims, Fault, Place, Reach, element
+from layoutgen.emission.reach import Reach
 from layoutgen.proofs.integers import Model
 
 DIMS: Dims = (("query", "", "t_q"), ("key", "", "t_k"))

@@ -31,7 +31,7 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
     """Read a host function that ends in `return grid, (arrays..., scalars...)`."""
     arithmetic = Arithmetic(symbols, to_zero=False)
     walk = Walk({}, (), arithmetic)
-    names = _Host()
+    names = Host()
     grid: tuple[Polynomial | None, ...] = ()
     for node in host.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -47,14 +47,15 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
     flags: dict[str, Formula | None] = {}
     for name, given in passed(host, kernel).items():
         value = walk.value(given, names)
-        if name in constexpr and isinstance(given, ast.Compare | ast.BoolOp | ast.Constant):
+        is_condition = isinstance(value, Formula) or isinstance(given, ast.Compare | ast.BoolOp | ast.Constant)
+        if name in constexpr and is_condition:
             flags[name] = value if isinstance(value, Formula) else None
         elif isinstance(value, Polynomial):
             values[name] = value
     return Launch(grid, values, flags, divisors(host, kernel))
 
 
-class _Host(dict[str, object]):
+class Host(dict[str, object]):
     """The names of a host function: what is not computed is a symbol of its own."""
 
     def get(self, name: str, _default: object = None) -> object:

@@ -8,8 +8,8 @@ from layoutgen.emission.footprint import Access, Mask, Pointer, Walk
 from layoutgen.emission.launches import divisors, passed, shape_faults
 from layoutgen.emission.masks_fast import prove_fast_masks
 from layoutgen.emission.masks_several import prove_launches
+from layoutgen.emission.places import Dims
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Dims
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.proofs import Obligation, Refutation, Verdict
 from layoutgen.proofs.coverage import Axis, Footprint, Step, Tiles, covers

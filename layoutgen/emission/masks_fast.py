@@ -11,8 +11,9 @@ from layoutgen.emission.arithmetic import Arithmetic, Pointer
 from layoutgen.emission.attended import attended_fault
 from layoutgen.emission.indices import Formula, NotLinearError, Symbols
 from layoutgen.emission.launches import Launch, read_launch, shape_faults
+from layoutgen.emission.places import Dims, Fault, Place, element, length_of, placed
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Dims, Fault, Place, Reach, element, length_of, placed
+from layoutgen.emission.reach import Reach
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.integers import UndecidedError

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from layoutgen.emission.accesses import Walk
 from layoutgen.emission.arithmetic import Arithmetic
 from layoutgen.emission.indices import Formula, Symbols
-from layoutgen.emission.launches import Launch
+from layoutgen.emission.launches import Host, Launch
 from layoutgen.emission.masks_fast import kernel_verdicts, not_followed, sizes_of
+from layoutgen.emission.places import Dims
 from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Dims
 from layoutgen.kernels import FastMatmulRequest
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 from layoutgen.proofs import Verdict
@@ -96,10 +96,12 @@ def _launched(host: ast.FunctionDef) -> Iterator[Launched]:
 
     def elements(node: ast.expr) -> tuple[ast.expr, ...]:
         node = bound.get(node.id, node) if isinstance(node, ast.Name) else node
-        found = tuple(node.elts) if isinstance(node, ast.Tuple) else ()
-        if found and isinstance(found[0], ast.Starred):  # (*arguments, more) goes on with what is bound already
-            found = (*elements(found[0].value), *found[1:])
-        return found
+        inner = node.elts if isinstance(node, ast.Tuple) else []
+        found: list[ast.expr] = []
+        for element in inner:
+            tuples = elements(element.value) if isinstance(element, ast.Starred) else ()
+            found += tuples or (element,)
+        return tuple(found)
 
     for node in host.body:
         match node:
@@ -122,10 +124,11 @@ def _launch(launched: Launched, kernel: ast.FunctionDef, symbols: Symbols) -> La
         last.append(argument)
     parameters = [argument.arg for argument in kernel.args.args]
     given = dict(zip(reversed(parameters), last, strict=False))
-    names: dict[str, object] = {
-        value.id: Polynomial.symbol(name) for name, value in given.items() if isinstance(value, ast.Name)
-    }
-    names.setdefault("batch", Polynomial.symbol("batch"))
+    names = Host()
+    for name, value in given.items():
+        # Sizes come last; what is a stride as well is named by them.
+        if isinstance(value, ast.Name):
+            names.setdefault(value.id, Polynomial.symbol(name))
     arithmetic = Arithmetic(symbols, to_zero=False)
     walk = Walk({}, (), arithmetic)
     grid = tuple(arithmetic.plain(walk.value(element, names)) for element in launched.grid)
@@ -135,15 +138,14 @@ def _launch(launched: Launched, kernel: ast.FunctionDef, symbols: Symbols) -> La
         name = parameter.arg
         if name not in given:
             continue
-        passed = given[name]
-        if parameter.annotation is not None and isinstance(passed, ast.Name):
-            passed = launched.bound.get(passed.id, passed)
-        value = walk.value(passed, names)
+        node = given[name]
+        condition = launched.bound.get(node.id, node) if isinstance(node, ast.Name) else node
+        says = walk.value(condition, names)
         if parameter.annotation is not None:
-            flags[name] = value if isinstance(value, Formula) else None
-        elif isinstance(given[name], ast.Name) and getattr(given[name], "id", "") in launched.bound:
+            flags[name] = says if isinstance(says, Formula) else None
+        elif condition is not node:
             # The name is computed: k_padded from k, for example.
-            computed = arithmetic.plain(walk.value(launched.bound[getattr(given[name], "id", "")], names))
+            computed = arithmetic.plain(says)
             if computed is not None and name not in computed.symbols:
                 gap = Polynomial.symbol(name) - computed
                 facts &= Formula.at_least_0(gap, -gap)

@@ -12,85 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from layoutgen.emission.accesses import Access
 from layoutgen.emission.indices import ONE, ZERO, Extreme, Formula, Index, NotLinearError, Quotient, Symbols, linear
+from layoutgen.emission.places import Dims, Fault, Place, element, length_of
 from layoutgen.emission.polynomial import Polynomial
 from layoutgen.proofs.integers import Alternatives, Model, solve
 
 TRUE = Formula.true()
-Dims = tuple[tuple[str, str, str | int], ...]
-"""Per dim of a tensor: what it is called, its stride and its length: a product of numbers and names, or a number.
-
-Of contiguous tensors the dims come with the greatest stride first, and the last stride is 1.
-"""
-
-
-@dataclass(frozen=True)
-class Place:
-    """One access of a tensor: a coordinate per dim, and the condition under which it happens."""
-
-    kind: str
-    line: int
-    coordinates: tuple[Polynomial, ...]
-    condition: Formula
-    share: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong. Not `shown`: it could not be followed, which proves nothing and refutes nothing."""
-
-    place: str
-    witness: str
-    shown: bool = True
-
-
-def placed(access: Access, dims: Dims) -> Place | Fault:
-    """Read coordinates off the strides of an address."""
-    where = f"line {access.line}"
-    if access.address is None:
-        return Fault(where, f"the address of this {access.kind} cannot be followed", False)
-    if access.condition is None:
-        return Fault(where, f"the condition of this {access.kind} cannot be followed", False)
-    tensor, rest = access.address.tensor, access.address.offset
-    coordinates = []
-    for _, stride, _ in dims:
-        coordinate = _times(rest, product_of(stride))
-        coordinates.append(coordinate)
-        rest -= coordinate * product_of(stride)
-    if rest != ZERO:
-        return Fault(where, f"its address has {rest}, which is no coordinate times a stride of {tensor}", False)
-    return Place(access.kind, access.line, tuple(coordinates), access.condition, access.share)
-
-
-def product_of(text: str) -> Polynomial:
-    """Return a product of numbers and names.
-
-    >>> str(product_of("3 * k * n"))
-    '3 k n'
-    """
-    result = ONE
-    for factor in text.split(" * "):
-        result *= Polynomial.constant(int(factor)) if factor.isdigit() else Polynomial.symbol(factor)
-    return result
-
-
-def _times(value: Polynomial, stride: Polynomial) -> Polynomial:
-    """Return what a stride is multiplied with: in the terms that have all of its factors."""
-    ((factors, number),) = stride.terms
-    result: dict[tuple[str, ...], int] = {}
-    for monomial, coefficient in value.terms:
-        rest = list(monomial)
-        if coefficient % number or any(monomial.count(name) < factors.count(name) for name in factors):
-            continue
-        for name in factors:
-            rest.remove(name)
-        result[tuple(rest)] = coefficient // number
-    return Polynomial.of(result)
-
-
-def length_of(length: str | int) -> Polynomial:
-    return product_of(length) if isinstance(length, str) else Polynomial.constant(length)
 
 
 @dataclass(frozen=True)
@@ -391,15 +318,6 @@ class Reach:
     def sizes(self, model: Model) -> str:
         named = [f"{name} = {model[name]}" for name in sorted(self.symbols.sizes) if name in model]
         return f"with {', '.join(named)}, " if named else ""
-
-
-def element(name: str) -> Polynomial:
-    """Return the symbol of an element's coordinate along a dim.
-
-    >>> str(element("key"))
-    'the key'
-    """
-    return Polynomial.symbol(f"the {name}")
 
 
 def number(model: Model, name: str) -> Polynomial:
