@@ -12,10 +12,11 @@ from typing import Any
 
 import layoutgen as lg
 from layoutgen.emission import command
+from layoutgen.kernels.attention import MAX_HEAD_DIM
 from layoutgen.sass.inspection import inspect
 from layoutgen.toolchain import compile_kernel, read_kernel
 
-HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
+HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256, 512)
 FEATURES: tuple[dict[str, Any], ...] = (
     {},
     {"causal": True},
@@ -24,7 +25,14 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"softcap": 30.0},
     {"sinks": True},
     {"bias": True},
+    {"mask": True},
     {"out_dtype": "float32"},
+)
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"head_dim": 256, "causal": True},
+    {"head_dim": 64, "v_head_dim": 128},
+    {"head_dim": 192, "v_head_dim": 128},
+    {"head_dim": 576, "v_head_dim": 512},
 )
 COLUMNS = ("request", "tile", "registers", "spilled", "instructions / HMMA", "B / HMMA", "TFLOP/s", "simple")
 
@@ -34,7 +42,7 @@ def row(options: dict[str, Any], folder: Path) -> list[str]:
     kernel = lg.attention(design="fast", **options)
     found = _inspected(kernel, folder)
     simple = ""
-    if set(options) <= {"head_dim", "bias"}:
+    if set(options) <= {"head_dim", "bias"} and options["head_dim"] <= MAX_HEAD_DIM:
         simple = f"{_inspected(lg.attention(**options), folder).predict().mean:.1f}"
     words = command(kernel.request).split(" --")
     shown = [f"--{word}" for word in words[1:] if not word.startswith(("design", "split", "block", "atom"))]
@@ -59,6 +67,7 @@ def _inspected(kernel: lg.Kernel, folder: Path) -> Any:
 def main() -> None:
     requests = [{"head_dim": 96, **features} for features in FEATURES]
     requests += [{"head_dim": head_dim} for head_dim in HEAD_DIMS if head_dim != 96]
+    requests += OTHERS
     print("| " + " | ".join(COLUMNS) + " |")
     print("|---" * len(COLUMNS) + "|")
     with tempfile.TemporaryDirectory() as folder:
