@@ -8,7 +8,7 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.execution import Launch, run_kernel
 from layoutgen.toolchain import read_kernel
 
-ATTENTION = lg.attention(head_dim=64, bias=True).source
+ATTENTION = lg.attention(head_dim=16, bias=True, block_m=64, block_n=32).source
 MATMUL = lg.matmul(block_m=64, block_n=64).source
 
 RACE, BOUNDS, VALUE, UNWRITTEN = "race", "out of bounds", "value", "unwritten"
@@ -49,7 +49,7 @@ def test_mutants_are_caught(number, tmp_path):
     path = tmp_path / "mutant.py"
     path.write_text(source.replace(old, new, 1))
     file = read_kernel(path)
-    shape = (1, 4, 2, 70, 45, 64) if source is ATTENTION else (2, 70, 75, 70)
+    shape = (1, 4, 2, 70, 45, 16) if source is ATTENTION else (2, 70, 75, 70)
     result = run_kernel(file, Launch(shape))
     kinds = {finding.kind for finding in result.findings}
     if caught_by is None:  # Triton adds the barrier that the source leaves out
