@@ -323,6 +323,8 @@ class Walk:
                 self.symbols.index("program", count, symbol)
             number = Polynomial.constant(self.shares.setdefault(axis, 0)) if several > 1 else ZERO
             return Polynomial.symbol(symbol) * Polynomial.constant(several) + number
+        if name == "num_programs" and plain and plain[0] is not None and plain[0].value is not None:
+            return self.grid[plain[0].value] if plain[0].value < len(self.grid) else OPAQUE
         if name == "arange" and plain[0] is not None and plain[1] is not None:
             count = plain[1] - plain[0]
             return OPAQUE if count.value is None else plain[0] + self.symbols.index("lane", count)

@@ -67,7 +67,7 @@ class Arithmetic:
         if kind is ast.Add:
             return left + right
         if kind is ast.Sub:
-            return left - right
+            return self.symbols.mirrored(left, right) or left - right
         if kind is ast.Mult:
             return left * right
         if kind is ast.FloorDiv:
@@ -101,7 +101,10 @@ class Arithmetic:
             if (values == first).all():
                 values = first.reshape([size for at, size in enumerate(first.shape) if at != axis])
                 names = names[:axis] + names[axis + 1 :]
-        return Bits(names, values.copy())
+        part = None
+        if kind is ast.BitAnd and names and not (a.indices and b.indices):
+            part = (a, int(b.values)) if a.indices else (b, int(a.values))
+        return Bits(names, values.copy(), part)
 
     def compare(self, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
         a, b = self.plain(left), self.plain(right)

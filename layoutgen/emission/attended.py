@@ -1,8 +1,8 @@
 """Claim 6 for the scores of a fast attention file: which keys each query weighs, in which tile, and of which K and V.
 
-K and V are fetched one tile ahead, so that what is loaded does not say what is attended: a tile too few is fetched all
-the same. Here the tiles of all calls of `attend` are taken together: the scores that their masks keep are those of the
-keys that a query sees, each once, and the K and V that a call finds are those of its tile.
+K is fetched one tile ahead, so that what is loaded does not say what is attended: a tile too few is fetched all the
+same. Here the tiles of all calls of `attend` are taken together: the scores that their masks keep are those of the keys
+that a query sees, each once, and the K that a call finds and the V that it loads are those of its tile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from layoutgen.emission.polynomial import Polynomial
 from layoutgen.emission.reach import Reach
 from layoutgen.proofs.integers import Model
 
+Load = tuple[str, Polynomial]
+"""A load of K or V: its tensor, and its keys."""
 DIMS: Dims = (("query", "", "t_q"), ("key", "", "t_k"))
 
 
@@ -27,12 +29,12 @@ class Tile:
     place: Place
     start: Polynomial
     count: Polynomial
-    moved: frozenset[Polynomial]
-    """What the first keys of the loads in it are, less those of the tile after it."""
+    moved: frozenset[tuple[str, Polynomial]]
+    """What the first key of a load in it is, less that of its own tile for V, or of the tile after it for K."""
 
 
 def attended_fault(
-    calls: Sequence[tuple[Call, Sequence[Polynomial]]],
+    calls: Sequence[tuple[Call, Sequence[Load]]],
     first_query: Polynomial,
     first_loads: Sequence[Polynomial],
     sees: Sequence[Formula],
@@ -41,7 +43,7 @@ def attended_fault(
 ) -> Fault | None:
     """Return why the calls of `attend` do not weigh exactly what is seen; None if they do for all lengths.
 
-    Each call comes with the keys of its loads of K and V; `first_loads` are those of the loads before the first call.
+    Each call comes with its loads of K and V; `first_loads` are the keys of the loads before the first call.
     `sees` holds of an element (query, key) that is seen; `block` is how many queries and keys a tile has.
     """
     tiles = []
@@ -62,7 +64,7 @@ def attended_fault(
 
 
 def _tile(
-    call: Call, loads: Sequence[Polynomial], first_query: Polynomial, block: tuple[int, int], symbols: Symbols
+    call: Call, loads: Sequence[Load], first_query: Polynomial, block: tuple[int, int], symbols: Symbols
 ) -> Tile | Fault:
     where = f"line {call.line}"
     names, (rows, columns) = call.names, block
@@ -87,7 +89,7 @@ def _tile(
     # A mask that depends on the query has one index over the rows beside its column.
     reach = Reach(symbols, DIMS, ())
     others = [name for name in sorted(reach.closure(visible.symbols) - {str(column)}) if _lane(symbols, name, rows)]
-    if len(others) > 1:
+    if len(others) > 1 or reach.parts(visible.symbols):
         return unfollowed("the mask")
     row = Polynomial.symbol(others[0]) if others else symbols.index("lane", Polynomial.constant(rows))
     loops = [name for name in base.symbols if name.startswith("loop")]
@@ -101,12 +103,12 @@ def _tile(
             return unfollowed("the tile")
         count, start = found.conditions[1] + number + ONE, base - number * Polynomial.constant(columns)
     moved = set()
-    for key in loads:
-        ahead_by = key - base - Polynomial.constant(columns)
+    for tensor, key in loads:
+        ahead_by = key - base - Polynomial.constant(columns if tensor == "k" else 0)
         lanes = [name for name in ahead_by.symbols if _lane(symbols, name, columns)]
         if len(lanes) != 1 or ahead_by.by(lanes[0]) != ONE:
             return unfollowed("a load")
-        moved.add(ahead_by - Polynomial.symbol(lanes[0]))
+        moved.add((tensor, ahead_by - Polynomial.symbol(lanes[0])))
     place = Place("score", call.line, (first_query + row, base + column), call.condition & visible)
     return Tile(place, start, count, frozenset(moved))
 
@@ -147,7 +149,7 @@ def _twice(reach: Reach, tiles: Sequence[Tile]) -> Fault | None:
 
 
 def _next(reach: Reach, tiles: Sequence[Tile], first_loads: Sequence[Polynomial], size: Polynomial) -> Fault | None:
-    """Return a tile whose K or V is that of another: a call fetches for the one after it, the kernel for the first."""
+    """Return a tile whose K or V is that of another: calls fetch K for the one after, the kernel for the first."""
     first = set()
     for key in first_loads:
         lanes = [name for name in key.symbols if _lane(reach.symbols, name, int(size.value or 0))]
@@ -156,9 +158,10 @@ def _next(reach: Reach, tiles: Sequence[Tile], first_loads: Sequence[Polynomial]
         first.add(key - Polynomial.symbol(lanes[0]))
     for number, tile in enumerate(tiles):
         line = f"line {tile.place.line}"
-        if any(gap != ZERO for gap in tile.moved):
-            off = next(str(gap) for gap in tile.moved if gap != ZERO)
-            return Fault(line, f"a load is {off} keys off those of the next tile")
+        for tensor, gap in sorted(tile.moved, key=str):
+            if gap != ZERO:
+                right = "the next tile" if tensor == "k" else "its tile"
+                return Fault(line, f"a load of {tensor} is {gap} keys off those of {right}")
         runs = Formula.at_least_0(tile.count - ONE)
         before = [Formula.at_least_0(-earlier.count) for earlier in tiles[:number]]
         ends = [(f, "those loaded first", before) for f in first]

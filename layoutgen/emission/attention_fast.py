@@ -8,7 +8,7 @@ from typing import Any
 
 from layoutgen.emission.attention_fast_views import (
     bit_names,
-    cut_weights,
+    cut_scores,
     exchanged_bits,
     layout_views,
     operand_views,
@@ -37,6 +37,25 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """How weights become halves: they are computed times 2^-low, and the halves are the weights times 2^high."""
+
+    low: int
+    high: int
+    asm: str
+
+
+@dataclass(frozen=True)
+class InRegisters:
+    """Bits of S's rows and keys that a thread's registers tell apart, and the other ones, as masks."""
+
+    rows: int
+    other_rows: int
+    columns: int
+    other_columns: int
+
+
+@dataclass(frozen=True)
 class Span:
     """A run of tiles of one kind."""
 
@@ -53,7 +72,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     vector = VECTOR_BYTES // request.element_bytes
     parts, value_parts = list(part_views(request)), list(value_views(request))
     partial = partial_view(request)
-    cuts, pieces = cut_weights(request.block_n, chain.group)
+    cuts, pieces = cut_scores(request.block_n, chain.group)
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
     overhang = sum(request.parts) > request.head_dim or sum(request.value_parts) > request.value_dim
     arrays = "q, k, v, out, lse" + "".join(f", {name}" for name in ("bias", "mask", "sinks") if getattr(request, name))
@@ -81,6 +100,10 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "cuts": cuts,
         "pieces": pieces,
         "spans": _spans(request),
+        "rounding": _rounding(),
+        "in_registers": _in_registers(request),
+        # Where later queries see more keys, and none fewer.
+        "longest_last": request.right is not None and request.left is None,
         "left": request.left,
         "right": request.right,
         "aligned": request.left is not None or request.right is not None,
@@ -119,7 +142,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
             *(piece.buffer for piece in (partial.pieces if partial else ())),
         ],
         "state": [
-            *(f"{kind}{part.suffix}" for kind in ("value", "output") for part in value_parts),
+            *(f"output{part.suffix}" for part in value_parts),
             "row_max",
             "row_sum",
         ],
@@ -180,6 +203,33 @@ def _blind(request: FastAttentionRequest) -> bool:
     Aligned at the first key and without a left end, every row sees key 0, unless the right end lies before it.
     """
     return request.alignment != ALIGNMENTS[0]
+
+
+def _rounding() -> Rounding:
+    """Return how fp32 weights are rounded to halves by their bits.
+
+    The exponent of a weight times 2^-(112 - high) is, as fp32 keeps it, the one that fp16 keeps of the weight times
+    2^high: a shift by 13 bits makes a half of it. A weight below 2^-(14 + high) has no such exponent and becomes 0;
+    with high = 11 those are the weights that a conversion would round to 0. The 32 bits are shifted up by 3 to the
+    upper half instead, where those of two weights are picked together.
+    """
+    high = 11
+    exponents = 127 - 15  # by how much fp32 and fp16 differ in what they keep of an exponent
+    asm = (
+        "{ .reg .b32 low, high; mad.lo.u32 low, $1, 8, 0x8000; mad.lo.u32 high, $2, 8, 0x8000; "
+        "prmt.b32 $0, low, high, 0x7632; }"
+    )
+    return Rounding(exponents - high, high, asm)
+
+
+def _in_registers(request: FastAttentionRequest) -> InRegisters:
+    """Return which bits of a row and of a key a thread's registers tell apart."""
+    accumulator = request.by_keys if request.reordered else request.matrix_scores
+    rows = columns = 0
+    for column in accumulator.columns[: accumulator.domain.bits_of("register")]:
+        row, key = accumulator.codomain.unpack(column)
+        rows, columns = rows | row, columns | key
+    return InRegisters(rows, request.block_m - 1 & ~rows, columns, request.block_n - 1 & ~columns)
 
 
 def _spans(request: FastAttentionRequest) -> list[Span]:

@@ -93,7 +93,7 @@ class ValuePart:
 
 @dataclass(frozen=True)
 class Cut:
-    """One cut of P into two halves of its keys."""
+    """One cut of S into two halves of its keys."""
 
     low: str
     high: str
@@ -103,9 +103,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Piece:
-    """One group of keys: its weights, and V's first row in the buffer."""
+    """One group of keys: its scores, and V's first row in the buffer."""
 
-    weights: str
+    scores: str
     row: int
 
 
@@ -137,6 +137,7 @@ def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
     deep = {**names, "register": [*names["register"], *steps]}
     columns = request.columns_fetched
     chain = next(iter(request.chains.values()))
+    in_group = {**names, "register": [name for name in names["register"] if name not in chain.group_bits]}
     matrix = layout_view(
         "MATRIX_S", "S = Q K^T as a matrix: who holds which score.", request.matrix_scores, "mn", names
     )
@@ -161,8 +162,9 @@ def layout_views(request: FastAttentionRequest) -> tuple[LayoutView, ...]:
             f"{chain.group} keys of P after the exchange: rows where O's left operand wants them.",
             copied(chain.group_weights, warps),
             "mn",
-            {**names, "register": [name for name in names["register"] if name not in chain.group_bits]},
+            in_group,
         ),
+        layout_view("GROUP_S", f"{chain.group} keys of S.", copied(chain.group_scores, warps), "mn", in_group),
         layout_view("SUMS", "The sums of a thread's own weights: rows, and lanes of a row.", *_sums_layout(request)),
     ]
     if request.reordered:
@@ -273,14 +275,14 @@ def operand_views(request: FastAttentionRequest) -> Iterator[Operand]:
         yield Operand(view, f"{chain.k} keys of V", ".permute([1, 0])", f"ACCUMULATOR_O{part}")
 
 
-def cut_weights(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
-    """Return the cuts that take P apart into groups of keys, and the groups."""
+def cut_scores(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
+    """Return the cuts that take S apart into groups of keys, and the groups."""
     cuts: list[Cut] = []
-    names = ["weights"]
+    names = ["scores"]
     columns = keys
     while columns > group:
         half = columns // 2
-        pieces = [f"weights_{start}_{start + half}" for start in range(0, keys, half)]
+        pieces = [f"scores_{start}_{start + half}" for start in range(0, keys, half)]
         lows, highs = pieces[::2], pieces[1::2]
         cuts += [Cut(low, high, name, columns) for low, high, name in zip(lows, highs, names, strict=True)]
         names, columns = pieces, half
@@ -295,19 +297,19 @@ def exchanged_bits(source: LinearLayout, target: LinearLayout, names: dict[str, 
     return bits[lane], bits[register]
 
 
-def _sums_bits(request: FastAttentionRequest) -> tuple[list[int], list[int]]:
+def _sums_bits(scores: LinearLayout) -> tuple[list[int], list[int]]:
     """Return the key bits that lie in registers and those that lie in lanes, low first."""
-    accumulator = request.scores.accumulator
-    keys = accumulator.codomain.bits_of("dim1")
-    registers = accumulator.domain.bits_of("register")
-    own = {c.bit_length() - 1 for c in accumulator.columns[:registers] if 0 < c < 1 << keys}
+    keys = scores.codomain.bits_of("dim1")
+    registers = scores.domain.bits_of("register")
+    own = {c.bit_length() - 1 for c in scores.columns[:registers] if 0 < c < 1 << keys}
     return sorted(own), [bit for bit in range(keys) if bit not in own]
 
 
 def sums_view(request: FastAttentionRequest) -> Sums:
-    """Return how a thread sums its own weights."""
-    own, lanes = _sums_bits(request)
-    codomain = request.scores.accumulator.codomain
+    """Return how a thread sums its own weights of a group of keys."""
+    scores = next(iter(request.chains.values())).group_scores
+    own, lanes = _sums_bits(scores)
+    codomain = scores.codomain
     rows = range(codomain.bits_of("dim1"), codomain.bits)
     target = Space.of_shape((request.block_m, 1 << len(lanes), 1 << len(own)))
     how: Relabelling = relabel((*own, *lanes, *rows), codomain, target)
@@ -318,20 +320,22 @@ def sums_view(request: FastAttentionRequest) -> Sums:
 
 def _sums_layout(request: FastAttentionRequest) -> tuple[LinearLayout, str, dict[str, list[str]]]:
     """Return the layout of the sums, its coordinates and the names of its bits: registers that held keys are gone."""
-    _, lanes = _sums_bits(request)
-    accumulator, names = request.scores.accumulator, bit_names(request)
-    keys = accumulator.codomain.bits_of("dim1")
-    kept = [bit for bit, c in enumerate(accumulator.columns) if not 0 < c < 1 << keys or c.bit_length() - 1 in lanes]
+    chain = next(iter(request.chains.values()))
+    scores, names = chain.group_scores, bit_names(request)
+    names = {**names, "register": [name for name in names["register"] if name not in chain.group_bits]}
+    _, lanes = _sums_bits(scores)
+    keys = scores.codomain.bits_of("dim1")
+    kept = [bit for bit, c in enumerate(scores.columns) if not 0 < c < 1 << keys or c.bit_length() - 1 in lanes]
     codomain = Space.of_shape((request.block_m, 1 << len(lanes)))
     columns = []
     for bit in kept:
-        row, key = accumulator.codomain.unpack(accumulator.columns[bit])
+        row, key = scores.codomain.unpack(scores.columns[bit])
         columns.append(codomain.pack((row, 1 << lanes.index(key.bit_length() - 1) if key else 0)))
-    gone = accumulator.domain.bits - len(kept)
-    registers = accumulator.domain.bits_of("register")
+    gone = scores.domain.bits - len(kept)
+    registers = scores.domain.bits_of("register")
     domain = replace(
-        accumulator.domain,
-        dims=tuple((dim, bits - gone if dim == "register" else bits) for dim, bits in accumulator.domain.dims),
+        scores.domain,
+        dims=tuple((dim, bits - gone if dim == "register" else bits) for dim, bits in scores.domain.dims),
     )
     named = {
         **names,

@@ -91,11 +91,23 @@ class Extreme:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Some bits of an index: index & mask."""
+
+    whole: Polynomial
+    mask: int
+
+
+@dataclass(frozen=True)
 class Bits:
-    """Numbers that follow from a few indices of known size, one axis each: what bit operations result in."""
+    """Numbers that follow from a few indices of known size, one axis each: what bit operations result in.
+
+    `part` are the numbers of which these keep the bits of a mask, and the mask.
+    """
 
     indices: tuple[str, ...]
     values: np.ndarray
+    part: tuple[Bits, int] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bits) and self.key == other.key
@@ -108,7 +120,7 @@ class Bits:
         return self.indices, self.values.tobytes()
 
 
-Definition = Index | Quotient | Extreme
+Definition = Index | Quotient | Extreme | Part
 
 
 @dataclass
@@ -128,6 +140,16 @@ class Symbols:
         linear = all(len(monomial) < 2 for monomial, _ in count.terms)
         conditions = (symbol, count - symbol - ONE) if linear else (symbol,)
         self.definitions[name] = Index(kind, conditions, count.value, product=None if linear else count)
+        return symbol
+
+    def mirrored(self, last: Polynomial, index: Polynomial) -> Polynomial | None:
+        """Return last - index as its own index, if `index` tells blocks apart and `last` is its greatest value."""
+        found = self.definitions.get(str(index))
+        if not isinstance(found, Index) or found.kind != "program" or found.conditions[1:] != (last - index,):
+            return None
+        name = f"{index} from the last on"
+        symbol = Polynomial.symbol(name)
+        self.definitions[name] = Index("program", (symbol, last - symbol), instead=frozenset({str(index)}))
         return symbol
 
     def quotient(self, dividend: Polynomial, divisor: int, to_zero: bool) -> Polynomial:
@@ -153,6 +175,13 @@ class Symbols:
             return a if b == ZERO else b
         return self._define(f"{'min' if least else 'max'}({a}, {b})", Extreme(least, (a, b)))
 
+    def part(self, whole: Polynomial, mask: int, size: int) -> Polynomial:
+        """Return whole & mask for an index below size, a power of two: what two complements add up to is the index."""
+        rest = size - 1 & ~mask
+        if mask > rest:
+            return whole - self.part(whole, rest, size)
+        return self._define(f"({whole}) & {mask}", Part(whole, mask)) if mask else ZERO
+
     def _define(self, name: str, definition: Definition) -> Polynomial:
         self.definitions[name] = definition
         return Polynomial.symbol(name)
@@ -168,7 +197,7 @@ class Symbols:
         if isinstance(found, Extreme):
             signs = [self.not_negative(argument) for argument in found.arguments]
             return all(signs) if found.least else any(signs)
-        return isinstance(found, Index) or name in self.sizes
+        return isinstance(found, Index | Part) or name in self.sizes
 
     # ---- bits
 
@@ -200,6 +229,8 @@ class Symbols:
             return self.permuted[bits.key]
         if not bits.values.ndim:
             return Polynomial.constant(int(bits.values))
+        if bits.values.ndim == 1 and (bits.values == np.arange(len(bits.values))).all():
+            return Polynomial.symbol(bits.indices[0])
         for axis, name in enumerate(bits.indices):
             size = bits.values.shape[axis]
             order = np.sort(bits.values, axis=axis)
@@ -214,6 +245,11 @@ class Symbols:
                 )
                 self.permuted[bits.key] = symbol
                 return symbol
+        if bits.part is not None:
+            whole = self.from_bits(bits.part[0])
+            index = self.definitions.get(str(whole))
+            if whole is not None and isinstance(index, Index) and index.size and not index.size & index.size - 1:
+                return self.part(whole, bits.part[1] & index.size - 1, index.size)
         return None
 
     # ---- what is known of symbols
@@ -246,6 +282,9 @@ class Symbols:
                 else:
                     lines += down
                 waiting += definition.dividend.symbols
+            elif isinstance(definition, Part):
+                lines += [linear(own), linear(definition.whole - own), -linear(own) + definition.mask]
+                waiting += definition.whole.symbols
             elif isinstance(definition, Extreme):
                 gaps = [linear(argument - own) for argument in definition.arguments]
                 if not definition.least:

@@ -8,7 +8,7 @@ from itertools import product
 
 from layoutgen.emission.accesses import Access, Walk
 from layoutgen.emission.arithmetic import Arithmetic, Pointer
-from layoutgen.emission.attended import attended_fault
+from layoutgen.emission.attended import Load, attended_fault
 from layoutgen.emission.indices import Formula, NotLinearError, Symbols
 from layoutgen.emission.launches import Launch, read_launch, shape_faults
 from layoutgen.emission.places import Dims, Fault, Place, element, length_of, placed
@@ -108,15 +108,15 @@ def _scores(
     if len(lanes) != 1:
         return Fault("lse", f"the queries {coordinate} of a block cannot be followed", False)
 
-    def keys(accesses: Iterable[Access]) -> list[Polynomial]:
-        """Return the keys of all loads of K and V."""
+    def keys(accesses: Iterable[Access]) -> list[Load]:
+        """Return all loads of K and V with their keys."""
         strides = {"k": "stride_kt", "v": "stride_vt"}
         pointers = [access.address for access in accesses if access.address is not None]
-        return [pointer.offset.by(strides[pointer.tensor]) for pointer in pointers if pointer.tensor in strides]
+        return [(p.tensor, p.offset.by(strides[p.tensor])) for p in pointers if p.tensor in strides]
 
     inside = {access for call in walk.calls for access in call.accesses}
     calls = [(call, keys(call.accesses)) for call in walk.calls]
-    first = keys(access for access in walk.accesses if access not in inside)
+    first = [key for _, key in keys(access for access in walk.accesses if access not in inside)]
     block = request.block_m, request.block_n
     try:
         first_query = coordinate - Polynomial.symbol(lanes[0])

@@ -12,7 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from layoutgen.emission.indices import ONE, ZERO, Extreme, Formula, Index, NotLinearError, Quotient, Symbols, linear
+from layoutgen.emission.indices import (
+    ONE,
+    ZERO,
+    Extreme,
+    Formula,
+    Index,
+    NotLinearError,
+    Part,
+    Quotient,
+    Symbols,
+    linear,
+)
 from layoutgen.emission.places import Dims, Fault, Place, element, length_of
 from layoutgen.emission.polynomial import Polynomial
 from layoutgen.proofs.integers import Alternatives, Model, solve
@@ -34,6 +45,8 @@ class Reach:
     def outside(self) -> Fault | None:
         """Return an access outside the tensor, or None: for all lengths there is none."""
         for place in self.places:
+            if self.parts(_symbols(place.coordinates) | place.condition.symbols):
+                return Fault(f"line {place.line}", "some bits of an index are used without the others", False)
             shared = self._mixed(place)
             if shared:
                 return Fault(f"line {place.line}", f"{shared} and its permutation are used together", False)
@@ -256,11 +269,23 @@ class Reach:
                 dividend = self.put(found.dividend, values)
                 if dividend != found.dividend:
                     replaced[name] = self.symbols.quotient(dividend, found.divisor, found.to_zero)
+            elif isinstance(found, Part):
+                whole, size = self.put(found.whole, values), self._size(found.whole)
+                if whole != found.whole:
+                    replaced[name] = self.symbols.part(whole, found.mask, size)
             elif isinstance(found, Extreme):
                 a, b = (self.put(argument, values) for argument in found.arguments)
                 if (a, b) != found.arguments:
                     replaced[name] = self.symbols.extreme(found.least, a, b)
         return value.put(replaced)
+
+    def _size(self, index: Polynomial) -> int:
+        found = self.symbols.definitions.get(str(index))
+        return (found.size or 0) if isinstance(found, Index) else 0
+
+    def parts(self, names: Iterable[str]) -> set[str]:
+        """Return the symbols for some bits of an index that are left: of them too little is known for a witness."""
+        return {name for name in self.closure(names) if isinstance(self.symbols.definitions.get(name), Part)}
 
     def closure(self, names: Iterable[str]) -> set[str]:
         """Return symbols and all that they rest on."""
@@ -274,6 +299,8 @@ class Reach:
             found = self.symbols.definitions.get(name)
             if isinstance(found, Quotient):
                 waiting += found.dividend.symbols
+            elif isinstance(found, Part):
+                waiting += found.whole.symbols
             elif isinstance(found, Extreme):
                 waiting += [s for argument in found.arguments for s in argument.symbols]
             elif isinstance(found, Index):

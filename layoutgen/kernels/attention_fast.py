@@ -316,7 +316,14 @@ class FastAttentionRequest(AttentionRequest):
         ):
             for index, part in enumerate(parts):
                 fragment = self.fetched[f"value{part}" if kind == "value" else kind]
-                result[f"{kind}{index}"] = stage_rows((size, part), fragment, self.element_bytes, self.num_warps)
+                result[f"{kind}{index}"] = stage_rows(
+                    (size, part),
+                    fragment,
+                    self.element_bytes,
+                    self.num_warps,
+                    few_rows=kind != "query",  # Q is loaded once
+                    turn=self.chains[part].flip[0] if kind == "value" else None,
+                )
         return result
 
     @cached_property

@@ -54,34 +54,54 @@ class RowStaging:
         """What a warp pays for the store."""
         return access(self.stored, self.element_bytes)
 
+    def rows_held(self, turn: int | None = None) -> int:
+        """How many rows a thread's vectors lie in; `turn` is a column bit that tells two rows apart as well."""
+        codomain = self.loaded.codomain
+        apart = [codomain.unpack(column) for column in self.loaded.columns[: self.loaded.domain.bits_of("register")]]
+        return 1 << sum(1 for row, column in apart if row or (turn is not None and column == 1 << turn))
+
     def fetched_access(self, fragment: LinearLayout) -> Access:
         """What a warp pays for the fetch of one step."""
         return access(self.into_buffer(fragment), self.element_bytes)
 
 
-def stage_rows(shape: tuple[int, int], fragment: LinearLayout, element_bytes: int, num_warps: int) -> RowStaging:
+def stage_rows(
+    shape: tuple[int, int],
+    fragment: LinearLayout,
+    element_bytes: int,
+    num_warps: int,
+    *,
+    few_rows: bool = False,
+    turn: int | None = None,
+) -> RowStaging:
     """Choose the buffer and who loads what: fewest wavefronts of the fetch, then of the store, then the longest runs.
 
     `fragment` is what one step fetches, in the coordinates of the tile. Each thread takes whole vectors, and shorter
-    ones before threads go without.
+    ones before threads go without. With `few_rows` a thread's vectors lie in as few rows as they can, before runs are
+    long: then one address serves several of its loads. `turn` is a column bit on which a row's address depends as well.
+
+    >>> fragment = LinearLayout.from_bases({"register": [[0, 1], [0, 2], [0, 4]], "lane": [[1, 0]] * 5}, (8, 8))
+    >>> stage_rows((32, 64), fragment, 2, 4, few_rows=True).loaded.bases["register"]
+    [[0, 1], [0, 2], [0, 4], [0, 32]]
     """
 
-    def cost(staging: RowStaging) -> tuple[int, int]:
-        return staging.fetched_access(fragment).wavefronts, staging.stored_access.wavefronts
+    def cost(staging: RowStaging) -> tuple[int, int, int]:
+        rows = staging.rows_held(turn) if few_rows else 0
+        return staging.fetched_access(fragment).wavefronts, staging.stored_access.wavefronts, rows
 
-    return min(_candidates(shape, element_bytes, num_warps), key=cost)
+    return min(_candidates(shape, element_bytes, num_warps, few_rows), key=cost)
 
 
-def _candidates(shape: tuple[int, int], element_bytes: int, num_warps: int) -> Iterator[RowStaging]:
-    """Yield the stagings, those whose lanes read long runs of a row first."""
+def _candidates(shape: tuple[int, int], element_bytes: int, num_warps: int, sectors: bool) -> Iterator[RowStaging]:
+    """Yield the stagings, those whose lanes read long runs of a row first. With `sectors` no run is below 32 bytes."""
     rows, columns = (log2(size, "tile") for size in shape)
     lanes, warps = log2(WARP, "warp"), log2(num_warps, "warps")
     whole = log2(VECTOR_BYTES // element_bytes, "vector")
     vector = min(whole, columns, max(0, rows + columns - lanes - warps))
     buffers = [_buffer(rows, columns, min(whole, columns), group) for group in range(rows + 1)]
-    for down in range(2, lanes + 1):
+    for down in range(2, lanes if sectors else lanes + 1):
         for buffer in buffers:
-            yield RowStaging(element_bytes, _loaded(rows, columns, vector, down, lanes, warps), buffer)
+            yield RowStaging(element_bytes, _loaded(rows, columns, vector, down, lanes, warps, sectors), buffer)
 
 
 def _buffer(rows: int, columns: int, vector: int, group: int) -> LinearLayout:
@@ -92,12 +112,16 @@ def _buffer(rows: int, columns: int, vector: int, group: int) -> LinearLayout:
     return LinearLayout(Space((("place", rows + columns),)), Space.of_shape((1 << rows, 1 << columns)), places)
 
 
-def _loaded(rows: int, columns: int, vector: int, down: int, lanes: int, warps: int) -> LinearLayout:
-    """Lanes take 2^down rows and then vectors along the columns; warps and registers take the rest."""
+def _loaded(rows: int, columns: int, vector: int, down: int, lanes: int, warps: int, sectors: bool) -> LinearLayout:
+    """Lanes take 2^down rows and then vectors along the columns; warps and registers take the rest.
+
+    With `sectors` the second vector of a sector comes after four rows, so that a quarter of a warp reads whole sectors.
+    """
     row = [1 << columns + bit for bit in range(rows)]
     column = [1 << bit for bit in range(columns)]
     across = column[vector : vector + lanes - min(down, rows)]
-    spread = [*row[:down], *across, *row[down:], *column[vector + len(across) :]]
+    first = min(2, down) if sectors else down
+    spread = [*row[:first], *across, *row[first:down], *row[down:], *column[vector + len(across) :]]
     spread += [0] * (lanes + warps - len(spread))
     registers = (*column[:vector], *spread[lanes + warps :])
     domain = hardware_space({"register": len(registers), "lane": lanes, "warp": warps})

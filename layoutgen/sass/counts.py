@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, Request
 from layoutgen.sass.pricing import PIPE_OF, width_words
-from layoutgen.sass.program import Loop
+from layoutgen.sass.program import Instruction, Loop
 
 if TYPE_CHECKING:
     from layoutgen.toolchain import Compiled, KernelFile
@@ -107,7 +107,8 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
 
     A loop that was unrolled goes through several tiles at once: the mma say how many. Accesses of one line share its
     wavefronts by their width; where the assembler moved some of a line's accesses out of the loop, those that are left
-    have their part. Raises LayoutgenError for an access on a line that was not counted.
+    have their part. An access on a line that was not counted has the conflicts of
+    the worst line of its opcode. Raises LayoutgenError when there is none.
     """
     if not counts.mma:
         raise LayoutgenError("counts: the executed kernel did no mma per tile; the loop's tiles cannot be told")
@@ -119,8 +120,7 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
                 raise LayoutgenError(f"counts: {instruction.text} at {instruction.address:#x} has no source line")
             line = instruction.source.own
             accesses[line.file.rsplit("/", 1)[-1], line.line].append(instruction)
-    if odd := sorted(set(accesses) - set(counts.wavefronts)):
-        raise LayoutgenError(f"counts: the loop has shared accesses of line {odd[0][1]}, but none were executed there")
+    strays = {place: accesses.pop(place) for place in sorted(set(accesses) - set(counts.wavefronts))}
     result = {}
     for place, instructions in accesses.items():
         words = sum(width_words(instruction) for instruction in instructions)
@@ -128,4 +128,16 @@ def wavefronts_of(loop: Loop, counts: TileCounts) -> dict[int, Fraction]:
         for instruction in instructions:
             share = there * width_words(instruction) / words
             result[instruction.address] = counts.wavefronts[place] * tiles * share
+    # The line table gives an instruction that was moved among those of another line to that line, now and then.
+    for place, instructions in strays.items():
+        for instruction in instructions:
+            result[instruction.address] = width_words(instruction) * _worst(instruction.opcode, accesses, counts, place)
     return result
+
+
+def _worst(opcode: str, accesses: Mapping[Place, list[Instruction]], counts: TileCounts, stray: Place) -> Fraction:
+    """Return the largest factor of conflicts on the lines with accesses of an opcode."""
+    lines = [place for place, there in accesses.items() if any(other.opcode == opcode for other in there)]
+    if not lines:
+        raise LayoutgenError(f"counts: the loop has shared accesses of line {stray[1]}, but none were executed there")
+    return max(counts.wavefronts[place] / counts.least[place] for place in lines)

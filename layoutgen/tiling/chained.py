@@ -135,11 +135,19 @@ class Chain:
     @cached_property
     def group_weights(self) -> LinearLayout:
         """`weights` of one group of keys, without the registers that count the groups: [block_m, group]."""
+        return self._group(self.weights)
+
+    @cached_property
+    def group_scores(self) -> LinearLayout:
+        """The accumulator of the first product for one group of keys, like `group_weights`."""
+        return self._group(self.first.accumulator)
+
+    def _group(self, whole: LinearLayout) -> LinearLayout:
         counted = [self._names[name] for name in self.group_bits]
         codomain = Space.of_shape((self.first.block_m, self.group))
-        kept = [column for bit, column in enumerate(self.weights.columns) if bit not in counted]
-        columns = tuple(codomain.pack(self.weights.codomain.unpack(column)) for column in kept)
-        bits = {dim: self.weights.domain.bits_of(dim) for dim in ("register", "lane", "warp")}
+        kept = [column for bit, column in enumerate(whole.columns) if bit not in counted]
+        columns = tuple(codomain.pack(whole.codomain.unpack(column)) for column in kept)
+        bits = {dim: whole.domain.bits_of(dim) for dim in ("register", "lane", "warp")}
         bits["register"] -= len(counted)
         return LinearLayout(hardware_space(bits), codomain, columns)
 

@@ -103,7 +103,20 @@ def test_a_feature_survives_its_file_and_is_proved(features):
 
 @pytest.mark.parametrize(
     "word",
-    ["ahead", "sink", "gl.minimum", "1.0 + ", "reference", "own_key", "first_tile", "added", "key_of", "attended"],
+    [
+        "visible & ",
+        "num_programs",
+        "ahead",
+        "sink",
+        "gl.minimum",
+        "1.0 + ",
+        "reference",
+        "own_key",
+        "first_tile",
+        "added",
+        "key_of",
+        "attended",
+    ],
 )
 def test_what_is_left_out_costs_nothing(word):
     assert word not in kernel(48).source
