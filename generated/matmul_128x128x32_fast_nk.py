@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (88047a06ac95).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (0d33cc6df5cc).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --a-order \
@@ -46,6 +46,7 @@ SIGNATURE = {
     "m": "i32",
     "n": "i32",
     "k": "i32",
+    "vectors": "constexpr",
     "whole": "constexpr",
     "wide": "constexpr",
 }
@@ -321,6 +322,12 @@ def multiply(product, a0, a1, b0, b1):
 
 
 @gluon.jit
+def in_vectors(size):
+    """A multiple of 8, as it is, but so that the compiler knows."""
+    return size // 8 * 8
+
+
+@gluon.jit
 def store_part(
     product,
     row,
@@ -356,6 +363,7 @@ def matmul_kernel(
     m,
     n,
     k,
+    vectors: gl.constexpr,
     whole: gl.constexpr,
     wide: gl.constexpr,
 ):
@@ -363,10 +371,16 @@ def matmul_kernel(
 
     `whole` says that no tile reaches beyond the matrices along a dim of whole vectors; `wide` that an offset within a
     tile can take more than 32 bits.
+    `vectors` says that sizes and strides are multiples of 8 and that the compiler does not know it.
     """
     row = gl.program_id(0) * 128
     column = gl.program_id(1) * 128
     batch = gl.program_id(2).to(gl.int64)
+    if vectors:
+        stride_az = in_vectors(stride_az)
+        stride_bz = in_vectors(stride_bz)
+        stride_am = in_vectors(stride_am)
+        stride_bn = in_vectors(stride_bn)
     if wide:
         stride_am = gl.to_tensor(stride_am).to(gl.int64)
         stride_ak = gl.to_tensor(stride_ak).to(gl.int64)
@@ -634,8 +648,11 @@ def launch_arguments(a, b, c):
     strides = []
     for array, order in ((a, (-2, -1)), (b, (-1, -2)), (c, (-2, -1))):
         strides += [array.stride(0) if rank == 3 else 0, *(array.stride(rank + dim) for dim in order)]
+    sizes = (strides[0], strides[3], strides[1], strides[5])
+    vectors = all(size % 8 == 0 for size in sizes) and any(size % 16 for size in sizes)
+    whole = True
     furthest = max(128 * strides[1] + 64 * strides[2], 64 * strides[4] + 128 * strides[5])
-    return grid, (a, b, c, *strides, m, n, k, True, furthest >= 2**31)
+    return grid, (a, b, c, *strides, m, n, k, vectors, whole, furthest >= 2**31)
 
 
 def matmul(a, b, c):

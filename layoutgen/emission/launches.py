@@ -47,7 +47,8 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
     flags: dict[str, Formula | None] = {}
     for name, given in passed(host, kernel).items():
         value = walk.value(given, names)
-        is_condition = isinstance(value, Formula) or isinstance(given, ast.Compare | ast.BoolOp | ast.Constant)
+        words = ast.Compare | ast.BoolOp | ast.Constant | ast.Name
+        is_condition = isinstance(value, Formula) or isinstance(given, words)
         if name in constexpr and is_condition:
             flags[name] = value if isinstance(value, Formula) else None
         elif isinstance(value, Polynomial):

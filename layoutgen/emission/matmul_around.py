@@ -12,8 +12,11 @@ from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
 from layoutgen.kernels.matmul_workspace import EXPONENT_DTYPE, PRODUCTS, VECTOR_ELEMENTS
 from layoutgen.kernels.request import STATISTICS_DTYPE
+from layoutgen.plan.staging import VECTOR_BYTES
 
 LANES = 32
+KNOWN = 16
+"""Triton knows of an integer argument whether it is a multiple of this, and of nothing less."""
 WIDTH = 112
 """Characters of a line in an emitted docstring."""
 LETTERS = {"c": "c", "bias": "s", "residual": "r", "partials": "p"}
@@ -51,6 +54,7 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
     split = request.split_k > 1
     strided = [word for name in arrays for word in (name, *(f"stride_{LETTERS[name]}{dim}" for dim in "mn"))]
     finished = [*scalars, *strided, *exponents]
+    aligned = [] if parts else _aligned(request)
     stored = ["partials", "stride_pm", "stride_pn"] if split else finished
     return {
         "kernel_parameters": [
@@ -97,6 +101,13 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
             [*(["a_parts", "b_parts"] if parts else ["a", "b"]), *(["partials"] if split else [*arrays, *exponents])]
         ),
         "finish_arrays": ", ".join(["partials", *arrays, *exponents]),
+        "vector": VECTOR_BYTES // request.element_bytes,
+        "aligned": aligned,
+        "sizes": f"({', '.join(host for _, host in aligned)})",
+        "vectors": (
+            f"all(size % {VECTOR_BYTES // request.element_bytes} == 0 for size in sizes) and "
+            f"any(size % {KNOWN} for size in sizes)"
+        ),
         "depth": "depth" if split else "k",
         "batches": f"batch * {request.split_k}" if split else "batch",
         "part_strides": ", ".join(
@@ -110,6 +121,20 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
             f"{2 * request.block_k} * strides[4] + {request.block_n} * strides[5])"
         ),
     }
+
+
+def _aligned(request: FastMatmulRequest) -> list[tuple[str, str]]:
+    """Return what must be in whole vectors for tiles to be loaded so: the kernel's names, and the host's words."""
+    found = [("stride_az", "strides[0]"), ("stride_bz", "strides[3]")]
+    if request.along("a") == "k":
+        found.append(("stride_am", "strides[1]"))
+    else:
+        found += [("stride_ak", "strides[2]"), ("m", "m")]
+    if request.along("b") == "k":
+        found.append(("stride_bn", "strides[5]"))
+    else:
+        found += [("stride_bk", "strides[4]"), ("n", "n")]
+    return found
 
 
 def _call_lines(request: FastMatmulRequest, added: list[str], work: bool) -> list[str]:
@@ -197,7 +222,8 @@ def fast_matmul_signature(request: FastMatmulRequest) -> dict[str, str]:
     result |= dict.fromkeys(("m", "n", "k"), "i32")
     if request.split_k == 1:
         result |= dict.fromkeys(request_scalars(request), "fp32")
-    return result | dict.fromkeys(("whole", "wide"), "constexpr")
+    flags = ("whole", "wide") if request.operand_dtype else ("vectors", "whole", "wide")
+    return result | dict.fromkeys(flags, "constexpr")
 
 
 def request_scalars(request: FastMatmulRequest) -> list[str]:

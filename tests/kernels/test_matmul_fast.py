@@ -1,6 +1,7 @@
 """The fast design of matmul: its request, what it emits, and that it computes the product."""
 
 import functools
+import re
 import tempfile
 from pathlib import Path
 
@@ -139,6 +140,27 @@ def test_blocks_in_groups_cover_c(group_m, m, n):
     """Every element of C is written: the executor reports those that are not, and blocks that collide."""
     made = kernel(group_m=group_m, out_dtype="float32")
     assert check_run(made, Launch((2, m, n, 16), inputs="integers")).max_abs_error == 0
+
+
+@pytest.mark.parametrize(("a_order", "b_order"), ORDERS)
+def test_multiples_of_8_are_loaded_in_vectors_too(a_order, b_order):
+    """Triton knows multiples of 16 alone: what is said of others is so, and their loads take 16 bytes."""
+    file = emitted(kernel(a_order, b_order, out_dtype="float32"))
+    for shape, said in (((2, 40, 56, 72), True), ((2, 48, 64, 80), False), ((2, 40, 57, 71), False)):
+        *_, vectors, _, _ = file.load().launch_arguments(**file.request.arrays(shape))[1]
+        assert vectors is said
+    result = run_kernel(file, Launch((2, 40, 56, 72), inputs="integers"))
+    assert result.passed
+    assert result.max_abs_error == 0
+    loads = re.findall(r"ld\.global\S*", result.build.ptx)
+    assert loads
+    if (a_order, b_order) == ("km", "kn"):  # whose first tile, too, is cut along whole vectors alone
+        assert all(".v4.b32" in load for load in loads), loads
+    assert sum(".v4.b32" in load for load in loads) >= 8
+    wrong = file.source.replace("size % 8 == 0", "size % 4 == 0")
+    assert refutations(prove_source(file.path, wrong, file.request))
+    wrong = file.source.replace("return size // 8 * 8", "return size // 8 * 16")
+    assert refutations(prove_source(file.path, wrong, file.request))
 
 
 def test_offsets_beyond_32_bits():
