@@ -125,11 +125,16 @@ Definition = Index | Quotient | Extreme | Part
 
 @dataclass
 class Symbols:
-    """Every symbol that stands for more than a parameter; parameters in `sizes` are not negative."""
+    """Every symbol that stands for more than a parameter; parameters in `sizes` are not negative.
+
+    With `even` what is divided without a remainder comes out of quotients. Stretches of a split K need it; without it
+    the tile that a block begins with stays one symbol, from which the digits of an element can be counted.
+    """
 
     sizes: frozenset[str] = frozenset()
     definitions: dict[str, Definition] = field(default_factory=dict)
     permuted: dict[tuple[tuple[str, ...], bytes], Polynomial] = field(default_factory=dict)
+    even: bool = False
 
     # ---- making symbols
 
@@ -160,7 +165,7 @@ class Symbols:
             return dividend
         to_zero = to_zero and not self.not_negative(dividend)
         even = Polynomial.of({m: f // divisor for m, f in dividend.terms if m and f % divisor == 0})
-        if even.terms and not to_zero:
+        if self.even and even.terms and not to_zero:
             return even + self.quotient(dividend - even * Polynomial.constant(divisor), divisor, False)
         if not to_zero and self.not_negative(-dividend):
             # -(-length // size), as Python rounds up, is what (length + size - 1) // size is.

@@ -61,7 +61,7 @@ def kernel_verdicts(
                 given &= says if chosen else ~says
         if given.value is False:
             continue
-        own = Symbols(symbols.sizes, dict(symbols.definitions))
+        own = Symbols(symbols.sizes, dict(symbols.definitions), even=symbols.even)
         names: dict[str, object] = {}
         for argument in kernel.args.args:
             name, plain = argument.arg, Polynomial.symbol(argument.arg)

@@ -82,7 +82,7 @@ def prove_launches(source: str, request: FastMatmulRequest, own: Mapping[str, Di
             verdicts.append(not_followed("launches", f"{name} is not launched"))
             continue
         dims = tensors_of(name, request, own)
-        symbols = Symbols(sizes_of(dims))
+        symbols = Symbols(sizes_of(dims), even=True)
         launch = _launch(launched, kernel, symbols)
         for verdict in kernel_verdicts(functions, kernel, launch, dims, symbols, request):
             obligation = replace(verdict.obligation, name=f"{name}: {verdict.obligation.name}")
