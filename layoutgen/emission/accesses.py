@@ -341,7 +341,7 @@ class Walk:
             return self.grid[plain[0].value] if plain[0].value < len(self.grid) else OPAQUE
         if name == "arange" and plain[0] is not None and plain[1] is not None:
             count = plain[1] - plain[0]
-            return OPAQUE if count.value is None else plain[0] + self.symbols.index("lane", count)
+            return OPAQUE if count.value is None or count.value < 1 else plain[0] + self.symbols.index("lane", count)
         if name == "cdiv" and plain[0] is not None and plain[1] is not None:
             return self.arithmetic.quotient(plain[0] + plain[1] - ONE, plain[1])
         if name in ("minimum", "maximum") and plain[0] is not None and plain[1] is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from layoutgen.errors import LayoutgenError
 
@@ -107,7 +108,15 @@ def solve(constraints: Iterable[Linear], alternatives: Sequence[Alternatives] = 
     >>> solve([x - 3, -x + 5], [((x - 7,), (x - 5,))])
     {'x': 5}
     """
-    return _cases(list(constraints), list(alternatives), {}, [LIMIT])
+    found = _solved(frozenset(constraints), tuple(alternatives))
+    return None if found is None else dict(found)
+
+
+@lru_cache(maxsize=8192)
+def _solved(constraints: frozenset[Linear], alternatives: tuple[Alternatives, ...]) -> Model | None:
+    """Solve, or remember: of one file many questions are asked twice, and of a file that was edited most are known."""
+    ordered = sorted(constraints, key=lambda line: (line.terms, line.constant))
+    return _cases(ordered, list(alternatives), {}, [LIMIT])
 
 
 Known = dict[frozenset[Linear], Model | None]

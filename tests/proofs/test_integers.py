@@ -65,6 +65,7 @@ def test_lengths_are_not_bounded() -> None:
 
 def test_a_question_that_is_too_large_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integers, "LIMIT", 3)
+    integers._solved.cache_clear()
     x, y, z = (Linear.variable(name) for name in NAMES)
     with pytest.raises(UndecidedError):
         solve([x * 3 + y * 5 - z * 7, z * 4 - x * 3 - 1, y * 2 - z, -y + 40, x - 1])
