@@ -1,4 +1,4 @@
-"""Print the static figures of the fast attention kernels as a table: `python tools/attention_figures.py`.
+"""Print the static figures of the fast attention kernels as tables: `python tools/attention_figures.py`.
 
 Every figure is of machine code for sm_70 or from the throughput model (docs/model.md); nothing is measured.
 """
@@ -14,6 +14,7 @@ import layoutgen as lg
 from layoutgen.emission import command
 from layoutgen.kernels.attention import MAX_HEAD_DIM
 from layoutgen.sass.inspection import inspect
+from layoutgen.sass.spans import spans
 from layoutgen.toolchain import compile_kernel, read_kernel
 
 HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256, 512)
@@ -64,6 +65,25 @@ def _inspected(kernel: lg.Kernel, folder: Path) -> Any:
     return inspect(file, compile_kernel(file, "sm_70"))
 
 
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+
+
+def causal_rows(folder: Path) -> list[list[str]]:
+    """Return, by length, how much more time causal attention takes per attended pair than the plain kernel."""
+    found = []
+    for head_dim in (64, 96, 128):
+        pair = []
+        for options in ({}, {"causal": True}):
+            file = read_kernel(lg.attention(head_dim=head_dim, design="fast", **options).write(folder))
+            pair.append(spans(file, compile_kernel(file, "sm_70")))
+        found.append(pair)
+    result = []
+    for length in LENGTHS:
+        more = [causal.cycles_per_pair(length) / plain.cycles_per_pair(length) - 1 for plain, causal in found]
+        result.append([f"{length:,}", *(f"{100 * share:.1f} %" for share in more)])
+    return result
+
+
 def main() -> None:
     requests = [{"head_dim": 96, **features} for features in FEATURES]
     requests += [{"head_dim": head_dim} for head_dim in HEAD_DIMS if head_dim != 96]
@@ -74,6 +94,9 @@ def main() -> None:
         for options in requests:
             print("| " + " | ".join(row(options, Path(folder))) + " |")
             sys.stdout.flush()
+        print("\n| queries and keys | head dim 64 | 96 | 128 |\n|---|---|---|---|")
+        for cells in causal_rows(Path(folder)):
+            print("| " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

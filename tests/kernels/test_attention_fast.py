@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
+from layoutgen.emission.attention_fast import fast_attention_context
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch
+from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
 from layoutgen.execution.reference import error, references
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
@@ -300,3 +301,26 @@ def test_offsets_have_64_bits_only_where_they_must():
     k = arrays["k"]
     far = lg.kernels.Array(k.shape, (*k.strides[:2], 2**27, 1), k.dtype)
     assert module.launch_arguments(**{**arrays, "k": far})[1][-1] is True
+
+
+# ---- the rounding of the weights
+
+
+def test_weights_are_rounded_to_the_nearest_half():
+    """Oracle: numpy. The constants and the shift of `rounded`, on every weight that a conversion would keep."""
+    how = fast_attention_context(kernel(48).request)["rounding"]
+    for exponent in range(-25, 1):
+        weights = np.ldexp(np.linspace(1, 2, 5000, endpoint=False, dtype=np.float32), exponent)
+        weights = weights[weights <= 1]
+        bits = np.ldexp(weights, -how.low).astype(np.float32).view(np.uint32)
+        halves = ((bits * np.uint32(8) + np.uint32(0x8000)) >> 16).astype(np.uint16).view(np.float16)
+        exact = np.ldexp(weights.astype(np.float64), how.high)
+        assert (np.abs(halves - exact) <= np.abs(exact.astype(np.float16) - exact)).all()
+    assert "8, 0x8000" in how.asm
+    assert kernel(48).source.count(how.asm) == 1
+
+
+def test_the_machine_code_of_the_rounding_is_executed():
+    """ptxas miscompiles a sequence like that of `rounded` where a multiplication precedes it."""
+    result = run_kernel(emitted(kernel(16)), Launch((1, 1, 1, 20, 30, 16)), level="sass")
+    assert result.passed

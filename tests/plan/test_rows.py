@@ -6,6 +6,7 @@ import pytest
 
 from layoutgen.algebra.banks import wavefronts
 from layoutgen.kernels.attention_fast import FastAttentionRequest
+from layoutgen.plan.rows import stage_rows
 from layoutgen.proofs.staging import staged
 
 SIZES = list(product((16, 32, 64, 128), (1, 2, 4)))
@@ -38,3 +39,21 @@ def test_the_count_of_a_fetch_is_that_of_its_addresses():
     addresses = [2 * place[fragment.codomain.unpack(fragment.table()[lane << lanes])] for lane in range(32)]
     cost = rows.fetched_access(fragment)
     assert cost.wavefronts == cost.instructions * wavefronts(addresses, cost.width_bytes)
+
+
+@pytest.mark.parametrize(("part", "block_n"), [(16, 64), (32, 64), (64, 32), (64, 64), (128, 32)])
+def test_vectors_of_a_thread_lie_in_few_rows_and_whole_sectors(part, block_n):
+    """One address serves the loads from a row; eight lanes together read whole sectors of 32 bytes."""
+    request = FastAttentionRequest(part, "m8n8k4", 128, block_n)
+    for kind, turn in (("key", None), ("value", request.chains[part].flip[0])):
+        rows = request.rows[f"{kind}0"]
+        plain = stage_rows((block_n, part), request.fetched["key" if kind == "key" else f"value{part}"], 2, 4)
+        assert rows.rows_held(turn) <= plain.rows_held(turn)
+        layout, registers = rows.loaded, rows.loaded.domain.bits_of("register")
+        held = {}
+        for lane in range(8):
+            for register in range(1 << min(3, registers)):
+                row, column = layout.codomain.unpack(layout.table()[lane << registers | register])
+                held.setdefault(row, set()).add(column)
+        assert all(len({column // 16 for column in columns}) * 16 == len(columns) for columns in held.values())
+    assert request.rows["key0"].rows_held() == max(1, block_n // 64)

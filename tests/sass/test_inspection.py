@@ -84,6 +84,16 @@ def test_accesses_that_were_moved_out_of_the_loop_take_their_part_along(compiled
     assert left == {address: waves for address, waves in everything.items() if address not in gone}
 
 
+def test_an_access_among_those_of_another_line_has_the_conflicts_of_its_opcode(compiled, inspected):
+    """The line table gives an instruction that was moved the line of its neighbours, now and then."""
+    counts, loop = count_tiles(*compiled("matmul_64x64x32")), inspected("matmul_64x64x32").loop
+    everything = wavefronts_of(loop, counts)
+    product = next(i.source for i in loop.body if i.opcode == "HMMA")
+    stray = next(i for i in loop.body if i.opcode == "STS")
+    moved = tuple(replace(i, source=product) if i is stray else i for i in loop.body)
+    assert wavefronts_of(replace(loop, body=moved), counts) == everything
+
+
 def test_counts_of_another_kernel_are_refused(compiled, inspected):
     counts = count_tiles(*compiled("matmul_64x64x32"))
     with pytest.raises(LayoutgenError, match="none were executed there"):
