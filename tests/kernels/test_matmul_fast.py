@@ -94,6 +94,8 @@ def test_against_float64(made, shape, inputs, order, strides, misalign, seed):
     strides=st.sampled_from(tuple(STRIDES)),
 )
 def test_sweep(record_sweep, orders, tile, block_k, shape, inputs, order, strides):
+    if tile[2] == "2x4":
+        block_k = max(block_k, 32)  # a shallower tile leaves threads of eight warps without a vector, and is refused
     made = kernel(*orders, block_m=tile[0], block_n=tile[1], block_k=block_k, warps=tile[2])
     record_sweep("matmul_fast", check_run(made, Launch(shape, inputs=inputs, order=order, strides=strides)))
 
