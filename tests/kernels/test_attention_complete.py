@@ -52,7 +52,7 @@ def in_float32(request, q, k, v):
     ("head_dim", "out_dtype"),
     [
         (16, "float16"),
-        (40, "float32"),
+        (24, "float32"),
         *[pytest.param(d, "float32", marks=pytest.mark.sweep) for d in (64, 96, 128, 192, 256)],
     ],
 )
@@ -186,7 +186,7 @@ def check_combination(head_dim, features, sizes, how, **options):
     return check_run(made, Launch((batch, group * kv_heads, kv_heads, t_q, t_k, head_dim), **how))
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(COMBINATIONS, SIZES, HOW)
 def test_any_combination(features, sizes, how):
     check_combination(16, features, sizes, how)

@@ -244,10 +244,6 @@ def test_values_beyond_the_tensors_never_matter(head_dim):
     check_run(kernel(head_dim), Launch((1, 2, 1, 35, 21, head_dim), inputs="nan", strides="padded"))
 
 
-def test_large_scores_do_not_overflow():
-    check_run(kernel(128), Launch((1, 1, 1, 5, 20, 128), inputs="large"))
-
-
 LAUNCHES = st.builds(
     lambda batch, group, kv_heads, t_q, t_k, **options: (
         (batch, group * kv_heads, kv_heads, t_q, t_k),
