@@ -142,8 +142,9 @@ def attention(
 
     `design` is simple or fast; `features` are the further fields of FastAttentionRequest, which only the fast one has.
 
-    The tile and the atom come from the profile unless they are given. `warps` follow from block_m, one per row of
-    units; given, they must be these. Raises LayoutgenError on a request that cannot be built or held by the card.
+    The tile and the atom come from the profile unless they are given. `warps` along the rows follow from block_m; the
+    fast design also takes a number of warps that share rows. Raises LayoutgenError on a request that cannot be built or
+    held by the card.
 
     >>> attention(head_dim=96)
     <Kernel attention_d96_64x32: 34 obligations>
@@ -177,7 +178,7 @@ def attention(
     )
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
-        raise LayoutgenError(f"warps {have}: attention has one warp per row of units; {block_m} rows take {want}")
+        raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {block_m} rows take {want}")
     card = load_profile(profile)
     if searched:
         # The profile's tile is one for V as wide as Q and K: with wider ones the nearest to it that the card holds.
@@ -223,7 +224,8 @@ def matmul(
                 f"matmul: a shape chooses among the tiles of the fast design, not with {what}; take design fast and a "
                 "shape, or give the tile and no shape"
             )
-        choice = matmul_choice(shape=shape, profile=profile, **features)
+        asked = {name: features[name] for name in ("accumulate", "operand_dtype", "split_k") if name in features}
+        choice = matmul_choice(shape=shape, profile=profile, **asked)
         tile, features["split_k"] = choice.tile, choice.split_k
 
     def chosen(name: str, value: T | None) -> T:
@@ -249,22 +251,24 @@ def matmul(
     return Kernel(request)
 
 
-def matmul_choice(*, shape: Sequence[int], profile: str = DEFAULT, **features: Any) -> Choice:
+def matmul_choice(
+    *,
+    shape: Sequence[int],
+    accumulate: str = "unit",
+    operand_dtype: str | None = None,
+    split_k: int | None = None,
+    profile: str = DEFAULT,
+) -> Choice:
     """Return the tile and the split of K with the shortest predicted time for a shape Z, M, N, K.
 
-    `features` are those of the request; of them only the way of summing, fp32 operands and a given split matter.
+    `accumulate` and `operand_dtype` are those of the request; a given `split_k` is kept.
 
     >>> matmul_choice(shape=(1, 128, 128, 32768)).split_k > 1
     True
     """
     check_shape(shape, "Z,M,N,K")
-    return choose_matmul(
-        load_profile(profile),
-        tuple(shape),
-        features.get("accumulate", "unit"),
-        PRODUCTS if features.get("operand_dtype") == STATISTICS_DTYPE else 1,
-        features.get("split_k"),
-    )
+    products = PRODUCTS if operand_dtype == STATISTICS_DTYPE else 1
+    return choose_matmul(load_profile(profile), tuple(shape), accumulate, products, split_k)
 
 
 def default_set() -> tuple[Kernel, ...]:

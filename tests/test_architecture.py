@@ -56,6 +56,8 @@ def imported(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the direction"
             yield node.module
+            if node.module == "layoutgen":
+                yield from (f"layoutgen.{alias.name}" for alias in node.names)
 
 
 def test_every_room_has_its_doors_listed():

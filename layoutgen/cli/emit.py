@@ -138,8 +138,8 @@ def _say_choice(given: dict[str, Any]) -> None:
     """Say on standard error what was chosen for a shape."""
     from layoutgen import api
 
-    features = {name: given[name] for name in (*FEATURES, "profile") if name in given}
-    choice = api.matmul_choice(shape=given["shape"], **features)
+    names = ("accumulate", "operand_dtype", "split_k", "profile")
+    choice = api.matmul_choice(shape=given["shape"], **{name: given[name] for name in names if name in given})
     tile = choice.tile
     split = f", {choice.split_k} share the sum of an element" if choice.split_k > 1 else ""
     click.echo(
@@ -192,13 +192,13 @@ def _list(as_json: bool) -> None:
     from layoutgen import api
     from layoutgen.emission import describe
 
-    kernels = api.default_set()
+    entries = [describe(kernel.request) for kernel in api.default_set()]
     if as_json:
-        print_json([describe(kernel.request) for kernel in kernels])
+        print_json(entries)
         return
-    for kernel in kernels:
-        entry = describe(kernel.request)
-        click.echo(f"{entry['file']:<28} {entry['command']}")
+    width = max(len(entry["file"]) for entry in entries)
+    for entry in entries:
+        click.echo(f"{entry['file']:<{width}} {entry['command']}")
 
 
 def _check(folder: Path, diff: bool, as_json: bool) -> int:

@@ -50,8 +50,12 @@ def launch_seconds(
     Waves are full but for the last, whose blocks spread over the SMs. A block takes one K tile more than it has, for
     the first one, which nothing hides. Partial sums are written and read once at the memory's peak rate, and the
     kernel that adds them waits for the other. `products` multiplies the depth. Neither the memory's rate for A and B
-    nor its caches are in it.
+    nor its caches are in it. Raises LayoutgenError for partial sums on a card whose profile names no memory rate.
     """
+    if split_k > 1 and card.memory_gb_per_s is None:
+        raise LayoutgenError(
+            f"profile {card.name}: has no memory_gb_per_s, so a split K has no predicted time; take split_k 1"
+        )
     _, m, n, k = shape
     sms, held = card.limits.sms, len(tile.tflops)
     depth = ceil(ceil(k / tile.block_k) * products / split_k) + 1
@@ -59,9 +63,9 @@ def launch_seconds(
     full, rest = divmod(launch_blocks(tile, shape, split_k), held * sms)
     last = ceil(rest / sms)
     seconds = full * held * work / tile.tflops[-1] + (last * work / tile.tflops[last - 1] if last else 0.0)
-    if split_k > 1:
+    if split_k > 1 and card.memory_gb_per_s is not None:
         partials = 4.0 * shape[0] * split_k * m * n
-        seconds += LAUNCH_SECONDS + 2 * partials / ((card.memory_gb_per_s or 1) * 1e9)
+        seconds += LAUNCH_SECONDS + 2 * partials / (card.memory_gb_per_s * 1e9)
     return seconds
 
 

@@ -132,14 +132,16 @@ def parse_profile(data: Any, name: str) -> Profile:
     """Return the profile that plain data describe; `name` is for the messages."""
     if not isinstance(data, Mapping):
         raise LayoutgenError(f"profile {name}: must be a mapping with name, arch and limits")
-    unit = data.get("matrix_unit")
+    unit, rate = data.get("matrix_unit"), data.get("memory_gb_per_s")
+    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or rate < 1):
+        raise LayoutgenError(f"profile {name}: memory_gb_per_s is {rate!r}; a positive integer is needed")
     return Profile(
         name=str(_get(data, "name", name)),
         arch=str(_get(data, "arch", name)),
         limits=_fields(Limits, _get(data, "limits", name), f"profile {name}: limits"),
         clocks_mhz=_clocks(data.get("clocks_mhz") or {}, name),
         unit=None if unit is None else _parse_unit(unit, name),
-        memory_gb_per_s=data.get("memory_gb_per_s"),
+        memory_gb_per_s=rate,
     )
 
 

@@ -1,6 +1,7 @@
 """The command line: what it prints, and that bad requests cost one line and exit status 2."""
 
 import ast
+import dataclasses
 import json
 import os
 import shlex
@@ -13,6 +14,8 @@ from click.testing import CliRunner
 
 import layoutgen as lg
 from layoutgen.cli import main
+from layoutgen.cli.emit import BY_FAMILY
+from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
 
 GENERATED = Path(__file__).parents[2] / "generated"
 
@@ -286,3 +289,19 @@ def test_a_reader_that_goes_away():
     assert "Traceback" not in writer.stderr.read()
     writer.stderr.close()
     writer.wait()
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "others"),
+    [
+        ("attention", FastAttentionRequest, {"design", "profile", "warps"}),
+        ("matmul", FastMatmulRequest, {"design", "profile", "shape"}),
+    ],
+)
+def test_emit_has_an_option_for_every_field_of_a_request(family, kind, others):
+    assert BY_FAMILY[family] == {field.name for field in dataclasses.fields(kind)} | others
+
+
+def test_the_list_of_the_default_set_is_two_columns():
+    lines = run("emit", "--list").stdout.splitlines()
+    assert len({line.index("layoutgen emit") for line in lines}) == 1

@@ -56,7 +56,7 @@ def test_refused(fields, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"head_dim": 96, "warps": "2x2"}, "warps 2x2: attention has one warp per row of units; 64 rows take 4x1"),
+        ({"head_dim": 96, "warps": "2x2"}, "warps 2x2: attention keeps whole rows in a warp; 64 rows take 4x1"),
         (
             {"head_dim": 256, "block_m": 128, "block_n": 128},
             "bytes of shared memory a block: 229376 .* > 98304; the nearest request that can: block_m",

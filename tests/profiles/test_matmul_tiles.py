@@ -45,6 +45,12 @@ def test_partial_sums_are_written_and_read():
     assert launch_seconds(LARGE, shape, 80, VOLTA) == pytest.approx(seconds)
 
 
+def test_a_card_without_a_memory_rate_has_no_time_for_partial_sums():
+    card = dataclasses.replace(VOLTA, memory_gb_per_s=None)
+    with pytest.raises(LayoutgenError, match=r"profile volta: has no memory_gb_per_s, .* take split_k 1"):
+        launch_seconds(LARGE, (1, 128, 128, 4096), 2, card)
+
+
 @pytest.mark.parametrize("shape", [(1, 8192, 8192, 4096), (1, 512, 512, 512), (4, 128, 128, 8192), (1, 1, 4096, 4096)])
 @pytest.mark.parametrize("products", [1, 3])
 def test_nothing_else_is_faster(shape, products):
