@@ -26,8 +26,8 @@ TILES = (
     (128, 256, 32, "2x4"),
     (128, 64, 32, "2x2"),
     (128, 64, 16, "2x1"),
-    (64, 64, 32, "1x2"),
     (64, 64, 16, "1x1"),
+    (64, 64, 32, "1x2"),
 )
 DEPTHS = (256, 1024, 4096)
 MODES = ({"accumulate": "unit"}, {"accumulate": "tile"}, {"accumulate": "tile", "operand_dtype": "float32"})
@@ -68,9 +68,9 @@ on a card.
   rows (or columns) are renamed so that a thread's registers hold neighbours. Where the free lane bits go, and how
   many rows stand beside each other in a buffer, is searched: the fewest wavefronts win, and stores and fetches have
   none to spare.
-- **Parts.** The accumulator is held in parts of rows, one unit a warp (two where A is m-contiguous). A part takes
-  all the k of a fetch before the next part begins, so that A's fragments live in few registers, and the next ones
-  can be on their way.
+- **Parts.** The accumulator is held in parts of rows, two units a warp. A part takes all the k of a fetch before the
+  next part begins, so that A's fragments live in few registers, and the next ones can be on their way. With one
+  unit, an instruction would often wait for the one before it.
 - **One barrier a tile.** While a tile is multiplied the next one goes through registers into a second buffer. In
   front of the last part is the barrier, and behind it, still before that part's instructions, the first fetch of
   the next tile.
@@ -100,8 +100,8 @@ same:
 ## Tiles by size
 
 A launch takes as long as its waves of blocks. The profile keeps, for every size of a block, the fastest tile that
-`layoutgen tune matmul --design fast --block-m M --block-n N` found, and what is predicted of it with one, two and more
-blocks on every SM:
+`layoutgen tune matmul --design fast --block-m M --block-n N` found, and another that is faster while blocks are few; and
+what is predicted of each with one, two and more blocks on every SM:
 
 {rates}
 
@@ -160,7 +160,10 @@ of normally distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
 
 {drift}
 
-It costs registers: at 128x128x32 the second sum does not fit, and the kernel spills. What is predicted for it:
+It costs registers: the sums of a K tile stand beside the product, so that a warp can have half of it only, and fetches
+more for every instruction; and an addition for every element of C and K tile. The additions of a part are written
+as assembly that is not pure; otherwise the compiler moves those of all parts behind the tile. What is predicted,
+for `--a-order` and `--b-order`, 128x128x32, 4x2 warps:
 
 {apart}
 """
@@ -246,8 +249,8 @@ def main() -> None:
         ]
         tiles.append(["128x128x32, --group-m 8", "2x2", *figures(folder, group_m=8)])
         apart = [
-            [f"128x128x{k}", warps, *figures(folder, block_k=k, warps=warps, accumulate="tile")]
-            for k, warps in ((16, "2x2"), (32, "2x4"))
+            [a, b, *figures(folder, a_order=a, b_order=b, block_k=32, warps="4x2", accumulate="tile")]
+            for a, b in ORDERS
         ]
         drifts = [
             [k, *(f"{mean:.1e}, {most:.1e}" for mean, most in (errors(folder, k, **mode) for mode in MODES))]
@@ -265,7 +268,7 @@ def main() -> None:
             triton=triton.__version__,
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
-            apart=table(["tile", "warps", *columns], apart),
+            apart=table(["A", "B", *columns], apart),
             drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
             rates=table(["tile", "warps", "accumulate", "TFLOP/s with 1, 2, ... blocks on an SM"], rates),
             choices=table(

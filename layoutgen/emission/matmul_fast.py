@@ -83,7 +83,7 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "c_dtype": request.c_dtype,
         "group_m": request.group_m,
         "tile": request.accumulate == "tile",
-        "first": list(first_lines(request)),
+        "first": list(first_lines()),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
         "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
@@ -221,23 +221,10 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
     return kept
 
 
-def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
-    """Yield the statements that multiply the K tile of one pair of buffers, and bring the next tile into the other."""
-    if request.accumulate == "tile":
-        return _separate(request, current, following, suffix, prefetch)
-    return _running(request, current, following, suffix, prefetch)
-
-
-def first_lines(request: FastMatmulRequest) -> Iterator[str]:
+def first_lines() -> Iterator[str]:
     """Yield the statements that fetch what the first tile begins with."""
-    if request.accumulate == "tile":
-        for step in range(_fetches(request)):
-            yield f"a{step}0, a{step}1 = fetch_a(a_words0, {step}, 0)"
-            for across in range(request.parts[1]):
-                yield f"b{step}0_{across}, b{step}1_{across} = fetch_b(b_words0, {step}, {across})"
-    else:
-        yield "a0, a1 = fetch_a(a_words0, 0, 0)"
-        yield "b0, b1 = fetch_b(b_words0, 0, 0)"
+    yield "a0, a1 = fetch_a(a_words0, 0, 0)"
+    yield "b0, b1 = fetch_b(b_words0, 0, 0)"
 
 
 def _fetches(request: FastMatmulRequest) -> int:
@@ -249,64 +236,55 @@ def _barrier(current: int, following: int) -> str:
     return f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
 
 
-def _running(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
-    """All of K in one sum.
+def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
+    """Yield the statements that multiply the K tile of one pair of buffers, and bring the next tile into the other.
 
     A fetch reads the fragments of two k-steps, those of A for one part of the rows, while what was fetched before is
     multiplied. The next tile's loads come first; its stores in the middle, A's before B's loads, so that the two need
     not be in registers together. In front of the last part is the tile's barrier, and behind it the next's first fetch.
+
+    When tiles are added apart, a part begins its sum from zero at the first step, and is added to its product behind
+    the last one, while the next part is multiplied. No sum lives from one tile to the next, which would cost copies.
     """
-    steps, parts = _fetches(request), request.parts[0]
-    middle, late = max(steps // 2 - 1, 0), max(steps - 2, 0)
-    for step in range(steps):
-        for part in range(parts):
-            last = step == steps - 1 and part == parts - 1
-            if prefetch and step == part == 0:
-                yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
-            if last and prefetch:
-                yield _barrier(current, following)
-            if not last:
-                ahead = step * parts + part + 1
-                yield f"next_a0, next_a1 = fetch_a(a_words{current}, {ahead // parts}, {ahead % parts})"
-                if part == parts - 1:
-                    yield f"next_b0, next_b1 = fetch_b(b_words{current}, {step + 1}, 0)"
-            elif prefetch:
-                yield f"next_a0, next_a1 = fetch_a(a_words{following}, 0, 0)"
-                yield f"next_b0, next_b1 = fetch_b(b_words{following}, 0, 0)"
-            yield f"product{part} = multiply(product{part}, a0, a1, b0, b1)"
-            if not last or prefetch:
-                yield "a0, a1 = next_a0, next_a1"
-                if part == parts - 1:
-                    yield "b0, b1 = next_b0, next_b1"
-        if prefetch and step == middle:
+    steps, parts, apart = _fetches(request), request.parts[0], request.accumulate == "tile"
+    a_stored, b_stored = _stored_behind(steps, parts)
+    for step, part in product(range(steps), range(parts)):
+        last = (step, part) == (steps - 1, parts - 1)
+        if prefetch and step == part == 0:
+            yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
+        if last and prefetch:
+            yield _barrier(current, following)
+        if not last:
+            ahead = step * parts + part + 1
+            yield f"next_a0, next_a1 = fetch_a(a_words{current}, {ahead // parts}, {ahead % parts})"
+            if part == parts - 1:
+                yield f"next_b0, next_b1 = fetch_b(b_words{current}, {step + 1}, 0)"
+        elif prefetch:
+            yield f"next_a0, next_a1 = fetch_a(a_words{following}, 0, 0)"
+            yield f"next_b0, next_b1 = fetch_b(b_words{following}, 0, 0)"
+        result = f"sum{part}" if apart else f"product{part}"
+        yield f"{result} = multiply({'zeros()' if apart and step == 0 else result}, a0, a1, b0, b1)"
+        if apart and step == steps - 1 and part > 0:
+            yield f"product{part - 1} = add(product{part - 1}, sum{part - 1})"
+        if not last or prefetch:
+            yield "a0, a1 = next_a0, next_a1"
+            if part == parts - 1:
+                yield "b0, b1 = next_b0, next_b1"
+        if prefetch and (step, part) == a_stored:
             yield f"store_a(a_buffer{following}, a_tile)"
             yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
-        if prefetch and step == late:
+        if prefetch and (step, part) == b_stored:
             yield f"store_b(b_buffer{following}, b_tile)"
+    if apart:
+        yield f"product{parts - 1} = add(product{parts - 1}, sum{parts - 1})"
 
 
-def _separate(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
-    """A sum from zero for each K tile and part, added to the product in fp32.
+def _stored_behind(steps: int, parts: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the step and part behind which the next tile of A, and of B, is stored.
 
-    B's fragments of the whole tile are in registers, and A's of one row of parts; what was used last is fetched anew
-    for what comes next. The next tile is stored in front of the last row of parts, behind whose fetch is the barrier.
+    A tile of two fetches is short: its loads have barely come when its last part begins, and stores behind the first
+    part leave the compiler the most room to place both.
     """
-    steps, (down, side) = _fetches(request), request.parts
-    if prefetch:
-        yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
-        yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
-    for part, across in product(range(down), range(side)):
-        if prefetch and part == down - 1 and across == 0:
-            yield f"store_a(a_buffer{following}, a_tile)"
-            yield f"store_b(b_buffer{following}, b_tile)"
-            yield _barrier(current, following)
-        yield "partial = zeros()"
-        for step in range(steps):
-            yield f"partial = multiply(partial, a{step}0, a{step}1, b{step}0_{across}, b{step}1_{across})"
-            if across == side - 1 and part < down - 1:
-                yield f"a{step}0, a{step}1 = fetch_a(a_words{current}, {step}, {part + 1})"
-            elif across == side - 1 and prefetch:
-                yield f"a{step}0, a{step}1 = fetch_a(a_words{following}, {step}, 0)"
-            if part == down - 1 and prefetch:
-                yield f"b{step}0_{across}, b{step}1_{across} = fetch_b(b_words{following}, {step}, {across})"
-        yield f"product{part * side + across} += partial"
+    if steps <= 2:
+        return (0, 0), (0, 0)
+    return (steps // 2 - 1, parts - 1), (steps - 2, parts - 1)

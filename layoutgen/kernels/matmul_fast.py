@@ -34,8 +34,8 @@ from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, paired, without_copies
 
 A_ORDERS = {"mk": "[M, K], K along the rows in memory", "km": "[K, M], M along the rows in memory"}
-Key = tuple[str, int, int, int, tuple[int, int], str, str, str]
-"""Atom, block_m, block_n, block_k, warps, along what A and B are contiguous, and how K is summed."""
+Key = tuple[str, int, int, int, tuple[int, int], str, str]
+"""Atom, block_m, block_n, block_k, warps, and along what A and B are contiguous."""
 ACCUMULATE = {
     "unit": "all of K is summed in the tensor core, which truncates",
     "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
@@ -192,7 +192,7 @@ class FastMatmulRequest(MatmulRequest):
     def shape_key(self) -> Key:
         """What the layouts depend on, the arrangement excepted."""
         along = self.along("a"), self.along("b")
-        return self.atom, self.block_m, self.block_n, self.block_k, self.warps, *along, self.accumulate
+        return self.atom, self.block_m, self.block_n, self.block_k, self.warps, *along
 
     @property
     def part(self) -> tuple[int, int]:
@@ -241,12 +241,14 @@ class FastMatmulRequest(MatmulRequest):
         tiling = self.tiling
         steps = self.block_k // tiling.unit.shape[2]
         products = [f"product{part}" for part in range(self.parts[0] * self.parts[1])]
+        sums = [f"sum{part}" for part in range(len(products))] if self.accumulate == "tile" else []
         shape = self.part
         tiles = [
-            *(Tile(product, "register", shape, STATISTICS_DTYPE, tiling.accumulator) for product in products),
+            *(Tile(name, "register", shape, STATISTICS_DTYPE, tiling.accumulator) for name in products + sums),
             *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(len(products))),
         ]
         moves = [Move(product, f"c{part}", "store", 0) for part, product in enumerate(products)]
+        moves += [Move(name, product, "add", STAGES) for name, product in zip(sums, products, strict=False)]
         for name, way in self.operands.items():
             cost = way.staging.fetched_access(way.fetch)
             tiles += [
@@ -257,8 +259,8 @@ class FastMatmulRequest(MatmulRequest):
             moves += [
                 Move(name, f"{name}_loaded", "load", STAGES),
                 *(
-                    Move(f"{name}_fragment", product, "mma", STAGES * steps * tiling.instructions)
-                    for product in products
+                    Move(f"{name}_fragment", target, "mma", STAGES * steps * tiling.instructions)
+                    for target in sums or products
                 ),
             ]
             for stage in range(STAGES):
@@ -305,23 +307,21 @@ class FastMatmulRequest(MatmulRequest):
 def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
     """Return the rows and columns of a part of the accumulator.
 
-    It has two units of rows for every warp, or as many as a vector of A's rows takes, and all columns: the fragments
-    of A for the next part arrive while this one is multiplied, and are few. Of one unit, an instruction would often
-    wait for the one before. When the sum of a K tile is apart, a part has one unit of rows and two of columns, so that
-    this sum takes few registers.
+    It has all columns, and two units of rows for every warp, or as many as a vector of A's rows takes: the fragments of
+    A for the next part arrive while this one is multiplied, and are few. With one unit, an instruction would often wait
+    for the one before.
     """
-    name, block_m, block_n, _, warps, along_a, along_b, accumulate = key
+    name, block_m, block_n, _, warps, along_a, along_b = key
     unit = arrange(oriented(float_atom(name), along_a, along_b), arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
     neighbours = 1 if along_a == "k" else vector // unit.atom.a.elements
-    down, side = (neighbours, 2) if accumulate == "tile" else (max(neighbours, 2), block_n)
-    return min(block_m, unit.shape[0] * warps[0] * down), min(block_n, unit.shape[1] * warps[1] * side)
+    return min(block_m, unit.shape[0] * warps[0] * max(neighbours, 2)), block_n
 
 
 @cache
 def tile_words(key: Key, arrangement: str | None) -> Words:
     """Derive the tiling of a part of a block whose operands are contiguous along the given coordinates."""
-    name, _, _, _, warps, along_a, along_b, _ = key
+    name, _, _, _, warps, along_a, along_b = key
     atom = oriented(float_atom(name), along_a, along_b)
     tiling = derive(atom, *part_shape(key, arrangement), warps, arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[atom.operand_dtype]
@@ -388,7 +388,7 @@ def best_arrangement(key: Key) -> str:
     """
     found: dict[str, int] = {}
     refused: list[LayoutgenError] = []
-    for arrangement in word_arrangements(oriented(float_atom(key[0]), *key[5:7])):
+    for arrangement in word_arrangements(oriented(float_atom(key[0]), *key[5:])):
         try:
             found[arrangement] = _wavefronts(key, arrangement)
         except LayoutgenError as error:

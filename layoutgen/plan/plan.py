@@ -19,6 +19,7 @@ MOVES = {
     "stage": ("register", "shared"),
     "fetch": ("shared", "register"),
     "mma": ("register", "register"),
+    "add": ("register", "register"),
     "compute": ("register", "register"),
     "store": ("register", "global"),
 }
@@ -162,8 +163,8 @@ class Plan:
 
     @property
     def accumulator_registers(self) -> int:
-        """Registers a thread spends on what lives through a whole iteration: the targets of mma."""
-        targets = {move.target for move in self.moves if move.kind == "mma"}
+        """Registers a thread spends on what lives through a whole iteration: the targets of mma and of add."""
+        targets = {move.target for move in self.moves if move.kind in ("mma", "add")}
         return sum(tile.registers for tile in self.tiles if tile.name in targets)
 
     @property

@@ -65,7 +65,7 @@ def test_matmul_is_proved(a_order: str, b_order: str, group_m: int) -> None:
     assert proved(matmul(a_order, b_order, group_m=group_m, **options)) == {"a", "b", "c", "bias", "residual"}
 
 
-@pytest.mark.parametrize(("block_m", "block_n", "block_k", "warps"), [(128, 128, 32, "2x2"), (64, 128, 64, "2x4")])
+@pytest.mark.parametrize(("block_m", "block_n", "block_k", "warps"), [(128, 128, 32, "4x2"), (64, 128, 64, "2x4")])
 def test_tiles_and_accumulate_modes_are_proved(block_m: int, block_n: int, block_k: int, warps: str) -> None:
     for accumulate in ("unit", "tile"):
         proved(matmul(block_m=block_m, block_n=block_n, block_k=block_k, warps=warps, accumulate=accumulate))
