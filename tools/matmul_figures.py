@@ -101,8 +101,8 @@ same:
 ## Tiles by size
 
 A launch takes as long as its waves of blocks. The profile keeps, for every size of a block, the fastest tile that
-`layoutgen tune matmul --design fast --block-m M --block-n N` found, and another that is faster while blocks are few; and
-what is predicted of each with one, two and more blocks on every SM:
+`layoutgen tune matmul --design fast --block-m M --block-n N` found, another that is faster while blocks are few,
+and what is predicted of each with one, two and more blocks on every SM:
 
 {rates}
 
