@@ -40,17 +40,7 @@ ACCUMULATE = {
     "unit": "all of K is summed in the tensor core, which truncates",
     "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
 }
-FEATURES = (
-    "operand_dtype",
-    "accumulate",
-    "split_k",
-    "group_m",
-    "scale",
-    "bias",
-    "epilogue",
-    "rounded",
-    "residual",
-)
+FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """Fields that add something to the plain product."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
