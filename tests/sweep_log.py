@@ -76,7 +76,7 @@ class SweepLog:
         for line in self.lines:
             if line.get("test") in self.done:
                 shares.setdefault(line["family"], []).append(line["share"])
-                tests.setdefault(line["family"], set()).add(line["test"].split("::")[-1])
+                tests.setdefault(line["family"], set()).add(line["test"].split("/")[-1])
         return {
             family: "\n".join(
                 [
@@ -87,6 +87,9 @@ class SweepLog:
                     "watched. A run that finds anything, or that exceeds the error bound, fails the sweep.",
                     "",
                     f"{len(found)} runs; the largest share of its error bound that an error took: {max(found):.3f}.",
+                    "",
+                    f"Code {self.lines[0]['code'][:12]} (`layoutgen.tuning.cache.code_digest`).",
+                    "These parts ran and passed:",
                     "",
                     *(f"- `{test}`" for test in sorted(tests[family])),
                 ]
