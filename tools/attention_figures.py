@@ -30,6 +30,8 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"out_dtype": "float32"},
 )
 OTHERS: tuple[dict[str, Any], ...] = (
+    {"head_dim": 64, "bias": True},
+    {"head_dim": 128, "bias": True},
     {"head_dim": 256, "causal": True},
     {"head_dim": 64, "v_head_dim": 128},
     {"head_dim": 192, "v_head_dim": 128},
