@@ -72,6 +72,10 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
         "rounded": request.rounded,
         "residual": request.residual,
         "epilogue": "" if request.epilogue == "none" else request.expression.gluon,
+        "helpers": [
+            (name, "larger" if comparison == ">" else "smaller", comparison)
+            for name, comparison in request.expression.helpers.items()
+        ],
         "formula": _formula(request),
         "added": [(name, LETTERS[name]) for name in arrays[1:]],
         "stored": [(name, LETTERS[name]) for name in arrays],

@@ -38,6 +38,8 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "where": (3, np.where),
 }
 """Functions that an expression may call: how many arguments they take, and numpy's version."""
+NAN_KEEPING = {"maximum": ">", "minimum": "<"}
+"""Functions that emitted files define, with the comparison that prefers the first argument: Triton's drop NaN."""
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 MAX_LENGTH = 200
@@ -47,8 +49,10 @@ MAX_LENGTH = 200
 class Expression:
     """An expression in x, by name or written out. Raises LayoutgenError on what is none.
 
+    NaN goes through all of them, as it does in numpy. What has no x in it must be finite, and what fp32 holds.
+
     >>> Expression("relu").gluon
-    'gl.maximum(x, 0.0)'
+    'maximum(x, 0.0)'
     >>> Expression("where(x > 0, x, 0.1 * x)").evaluate(np.array([-1.0, 2.0])).tolist()
     [-0.1, 2.0]
     """
@@ -57,9 +61,30 @@ class Expression:
 
     def __post_init__(self) -> None:
         _ = self.gluon
+        for node in ast.walk(self._tree):
+            self._check_constant(node)
         for call in (self._tree, *(node for node in ast.walk(self._tree) if isinstance(node, ast.Call))):
             if not any(isinstance(node, ast.Name) and node.id == "x" for node in ast.walk(call)):
                 raise LayoutgenError(f"epilogue {self.text!r}: {ast.unparse(call)!r} does not depend on x")
+
+    def _check_constant(self, node: ast.AST) -> None:
+        """Refuse a number, or what is reckoned from numbers alone, that fp32 makes infinite, NaN or 0."""
+        if not isinstance(node, ast.Constant | ast.BinOp) or any(isinstance(part, ast.Name) for part in ast.walk(node)):
+            return
+        with np.errstate(all="ignore"):
+            value = self._value(node, np.zeros(()))
+            rounded = np.float32(value)
+        if not np.isfinite(rounded) or (rounded == 0) != (value == 0):
+            raise LayoutgenError(
+                f"epilogue {self.text!r}: {ast.unparse(node)!r} is {value} and {rounded} in float32; "
+                f"numbers are 0, or from {np.finfo(np.float32).smallest_subnormal} to {np.finfo(np.float32).max}"
+            )
+
+    @property
+    def helpers(self) -> dict[str, str]:
+        """The functions that an emitted file defines for it, with their comparisons."""
+        names = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
+        return {name: comparison for name, comparison in NAN_KEEPING.items() if name in names}
 
     @cached_property
     def _tree(self) -> ast.expr:
@@ -102,7 +127,8 @@ class Expression:
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
                 name != "where" and name in FUNCTIONS and len(args) == FUNCTIONS[name][0]
             ):
-                return f"gl.{name}({', '.join(self._write(argument, False) for argument in args)})"
+                written = ", ".join(self._write(argument, False) for argument in args)
+                return f"{'' if name in NAN_KEEPING else 'gl.'}{name}({written})"
         raise LayoutgenError(
             f"epilogue {self.text!r}: {ast.unparse(node)!r} is not allowed; an expression has x, numbers, + - * /, "
             f"{', '.join(FUNCTIONS)}, and one comparison as the first argument of where"

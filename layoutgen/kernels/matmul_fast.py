@@ -42,6 +42,8 @@ ACCUMULATE = {
 }
 FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """Fields that add something to the plain product."""
+MAX_GROUP = 1024
+"""Blocks in a column of the launch order, so that those of a whole group are counted in 32 bits."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
 
@@ -156,8 +158,11 @@ class FastMatmulRequest(MatmulRequest):
                 )
         if self.accumulate not in ACCUMULATE:
             raise LayoutgenError(f"accumulate {self.accumulate!r}: must be one of {', '.join(ACCUMULATE)}")
-        if self.group_m < 1:
-            raise LayoutgenError(f"group_m = {self.group_m}: must be at least 1, the plain order")
+        if not 1 <= self.group_m <= MAX_GROUP:
+            nearest = min(max(self.group_m, 1), MAX_GROUP)
+            raise LayoutgenError(
+                f"group_m = {self.group_m}: must be 1, the plain order, to {MAX_GROUP}; the nearest is {nearest}"
+            )
         object.__setattr__(self, "operand_dtype", checked_operands(self.operand_dtype, self.dtype))
         object.__setattr__(self, "out_dtype", self.out_dtype or self.given_dtype)
         check_split_k(self.split_k)

@@ -32,16 +32,16 @@ class Array:
 
 
 def contiguous(shape: Sequence[int], dtype: str) -> Array:
-    """Return a row-major array.
+    """Return a row-major array, with torch's strides, which are never 0.
 
-    >>> contiguous((2, 3), "float16").strides
-    (3, 1)
+    >>> contiguous((2, 3), "float16").strides, contiguous((2, 0, 3), "float16").strides
+    ((3, 1), (3, 3, 1))
     """
     strides = []
     step = 1
     for size in reversed(shape):
         strides.append(step)
-        step *= size
+        step *= max(size, 1)
     return Array(tuple(shape), tuple(reversed(strides)), dtype)
 
 

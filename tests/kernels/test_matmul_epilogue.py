@@ -20,6 +20,18 @@ def test_epilogues(epilogue):
     assert result.passed, result.as_dict()
 
 
+def test_what_is_not_finite_is_seen_behind_relu():
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((1, 33, 20), (1, 20, 40)))
+    a[0, 5, 0], b[0, 3, 7] = np.nan, np.inf
+    got = execute(kernel(epilogue="relu"), {"a": a, "b": b})["c"]
+    with np.errstate(invalid="ignore"):
+        want = np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0.0)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert np.isnan(got[0, 5]).all()
+    assert np.array_equal(np.isinf(got), np.isinf(want))
+
+
 def test_the_intermediate_rounding_is_seen():
     """1 + 2^-11 + 2^-12 is no fp16 number; times 1024, after a rounding, it is 1025 instead of 1024.75."""
     results = {}

@@ -267,7 +267,8 @@ def test_the_simple_design_stays_the_default():
     [
         ({"design": "faster"}, "design 'faster': must be one of simple, fast"),
         ({"design": "simple", "a_order": "km"}, "matmul, design simple: takes no a_order; fast does"),
-        ({"group_m": 0}, "group_m = 0: must be at least 1"),
+        ({"group_m": 0}, "group_m = 0: must be 1, the plain order, to 1024; the nearest is 1"),
+        ({"group_m": 2**31}, "group_m = 2147483648: .* the nearest is 1024"),
         ({"accumulate": "chunk"}, "accumulate 'chunk': must be one of unit, tile"),
         ({"a_order": "kk"}, "a_order 'kk': must be one of mk, km"),
         ({"block_k": 8}, "block_k = 8: .* two whole vectors"),

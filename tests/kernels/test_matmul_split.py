@@ -87,6 +87,24 @@ def test_the_grid_holds_every_split():
         file.load().launches(**file.request.arrays((21846, 1, 1, 1)))
 
 
+def test_the_grid_of_the_second_kernel_is_checked_too():
+    """Its blocks are 128 columns wide, those of this tile 256."""
+    file = emitted(kernel(split_k=3, block_m=128, block_n=256, block_k=32, warps="2x4"))
+    file.load().launches(**file.request.arrays((1, 1, 65535 * 128, 1)))
+    with pytest.raises(ValueError, match=r"grid \(1, 65536, 1\): the sum of the partial sums has at most 65535 blocks"):
+        file.load().launches(**file.request.arrays((1, 1, 65535 * 128 + 1, 1)))
+
+
+@pytest.mark.parametrize("fields", [{"split_k": 3}, {"operand_dtype": "float32", "a_order": "km"}])
+@pytest.mark.parametrize("shape", [(0, 0, 0, 0), (1, 0, 5, 5), (1, 5, 0, 5), (2, 5, 5, 0)])
+def test_an_empty_workspace_is_taken(fields, shape):
+    """Torch's strides of empty arrays are never 0, and neither are those of a request's arrays."""
+    file = emitted(kernel(**fields))
+    launched = file.load().launches(**file.request.arrays(shape))
+    assert len(launched) == len(file.kernels)
+    assert all(all(grid) for _, grid, _ in launched) == all(shape[:3])
+
+
 @pytest.mark.parametrize(("splits", "nearest"), [(0, 1), (65, 64), (-3, 1)])
 def test_refused(splits, nearest):
     with pytest.raises(LayoutgenError, match=rf"split_k = {splits}: .* the nearest legal value is {nearest}"):
