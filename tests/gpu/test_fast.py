@@ -34,6 +34,8 @@ def attention_reference(torch, request, tensors, scale):
         hidden |= key > own + (0 if request.causal else right)
     if left >= 0:
         hidden |= key < own - left
+    if "mask" in tensors:
+        hidden = hidden | ~tensors["mask"]
     scores = scores.masked_fill(hidden, -math.inf)
     logits = scores
     if "sinks" in tensors:
@@ -58,13 +60,16 @@ def attend(torch, load, record):
         tensors = {
             "q": normal(batch, t_q, heads[0], request.head_dim).transpose(1, 2),
             "k": normal(batch, heads[1], t_k, request.head_dim),
-            "v": normal(batch, heads[1], t_k, request.head_dim),
+            "v": normal(batch, heads[1], t_k, request.value_dim),
         }
         if request.bias:
             tensors["bias"] = normal(1, heads[0], t_q, t_k).expand(batch, heads[0], t_q, t_k)
+        if request.mask:
+            tensors["mask"] = torch.rand((batch, 1, t_q, t_k), device="cuda").gt(0.5).expand(-1, heads[0], -1, -1)
+            tensors["mask"][:, :, 0] = False  # a query that sees nothing
         if request.sinks:
             tensors["sinks"] = torch.randn(heads[0], device="cuda")
-        out = torch.full((batch, heads[0], t_q, request.head_dim), math.nan, device="cuda")
+        out = torch.full((batch, heads[0], t_q, request.value_dim), math.nan, device="cuda")
         out = out.to(getattr(torch, request.o_dtype))
         lse = torch.full(out.shape[:-1], math.nan, device="cuda")
         load(kernel).attention(**tensors, out=out, lse=lse)
@@ -93,6 +98,20 @@ def test_every_head_dim(attend, head_dim):
 
 
 @pytest.mark.parametrize(
+    ("head_dim", "options"),
+    [
+        (64, {"v_head_dim": 128}),
+        (192, {"v_head_dim": 128, "causal": True}),
+        (512, {"causal": True}),
+        (576, {"v_head_dim": 512}),
+        (256, {"bias": True, "mask": True}),
+    ],
+)
+def test_wide_head_dims_and_those_of_v(attend, head_dim, options):
+    attend(333, 517, head_dim=head_dim, **options)
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"causal": True},
@@ -101,6 +120,7 @@ def test_every_head_dim(attend, head_dim):
         {"window": (64, -1), **BOTTOM_RIGHT},
         {"softcap": 3.0},
         {"sinks": True},
+        {"mask": True},
         {"out_dtype": "float32"},
         {"causal": True, "bias": True, "softcap": 5.0, "sinks": True, "out_dtype": "float32"},
     ],
