@@ -65,8 +65,9 @@ def attend(torch, load, record):
         if request.bias:
             tensors["bias"] = normal(1, heads[0], t_q, t_k).expand(batch, heads[0], t_q, t_k)
         if request.mask:
-            tensors["mask"] = torch.rand((batch, 1, t_q, t_k), device="cuda").gt(0.5).expand(-1, heads[0], -1, -1)
-            tensors["mask"][:, :, 0] = False  # a query that sees nothing
+            mask = torch.rand((batch, 1, t_q, t_k), device="cuda") > 0.5
+            mask[:, :, 0] = False  # a query that sees nothing
+            tensors["mask"] = mask.expand(-1, heads[0], -1, -1)
         if request.sinks:
             tensors["sinks"] = torch.randn(heads[0], device="cuda")
         out = torch.full((batch, heads[0], t_q, request.value_dim), math.nan, device="cuda")
