@@ -166,16 +166,16 @@ def attention(
         block_n = tile.block_n if block_n is None else block_n
     if warps is not None and "column_warps" in kind.__dataclass_fields__:
         features.setdefault("column_warps", _warps(warps)[1])
-    request = kind(
-        head_dim=head_dim,
-        atom=atom or unit.atom.name,
-        block_m=block_m,
-        block_n=block_n,
-        split=None if split is None else tuple(split),
-        bias=bias,
-        arrangement=arrangement,
+    fields: dict[str, Any] = {
+        "head_dim": head_dim,
+        "atom": atom or unit.atom.name,
+        "block_n": block_n,
+        "split": None if split is None else tuple(split),
+        "bias": bias,
+        "arrangement": arrangement,
         **features,
-    )
+    }
+    request = _with_rows(kind, block_m, fields) if searched else kind(block_m=block_m, **fields)
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
         raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {block_m} rows take {want}")
@@ -186,6 +186,22 @@ def attention(
         request = held if isinstance(held, AttentionRequest) else request
     check_feasible(request, card)
     return Kernel(request)
+
+
+def _with_rows(kind: type[AttentionRequest], block_m: int, fields: dict[str, Any]) -> AttentionRequest:
+    """Return the request with `block_m` rows, or with the most that can be built where those of a tile cannot.
+
+    The profile's tile is one for V as wide as Q and K: partial sums of as many rows may not find room beside a narrow K.
+    """
+    first: LayoutgenError | None = None
+    while block_m:
+        try:
+            return kind(block_m=block_m, **fields)
+        except LayoutgenError as error:
+            first = first or error
+        block_m //= 2
+    assert first is not None
+    raise first
 
 
 def matmul(

@@ -142,12 +142,17 @@ class FastAttentionRequest(AttentionRequest):
 
     @property
     def usual_split(self) -> tuple[int, ...]:
-        return covering_split(self.head_dim, self._least_part, self.most_head_dim)
+        return self._covering(self.head_dim)
 
     @property
     def usual_v_split(self) -> tuple[int, ...]:
         """The split of V's head dim in requests that name none."""
-        return covering_split(self.value_dim, self._least_part, self.most_head_dim)
+        return self._covering(self.value_dim)
+
+    def _covering(self, head_dim: int) -> tuple[int, ...]:
+        """Cover a head dim; where warps divide it, by one part rather than two halves: sums have the room of one."""
+        parts = covering_split(head_dim, self._least_part, self.most_head_dim)
+        return (sum(parts),) if self.column_warps > 1 and len(set(parts)) < len(parts) else parts
 
     @property
     def usual_row_blocks(self) -> int:

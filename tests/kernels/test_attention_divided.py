@@ -29,6 +29,8 @@ from tests.kernels.fast import check_run, emitted, kernel
         ({"head_dim": 192, "v_head_dim": 128}, (4, 1), (128, 64), (128,), 69632),
         ({"head_dim": 64, "v_head_dim": 128}, (4, 1), (64,), (128,), 28672),
         ({"head_dim": 320}, (2, 4), (256, 64), (256, 64), 61440),
+        ({"head_dim": 200}, (4, 2), (256,), (256,), 98304),  # not 128 + 128: the partial sums have no room there
+        ({"head_dim": 128, "v_head_dim": 256}, (2, 2), (128,), (256,), 40960),  # fewer rows than with a wide K
     ],
 )
 def test_what_a_request_that_names_nothing_gets(options, warps, parts, value_parts, shared):
@@ -38,6 +40,12 @@ def test_what_a_request_that_names_nothing_gets(options, warps, parts, value_par
     assert made.plan.shared_bytes == shared
     assert refutations(made.proofs) == ()
     assert request_from_dict(request.as_dict()) == request
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_every_head_dim_has_a_kernel(bias):
+    for head_dim in (16, 24, 40, 136, 193, 200, 208, 224, 240, 255, 257, 448, 640):
+        assert sum(lg.attention(head_dim=head_dim, design="fast", bias=bias).request.parts) >= head_dim
 
 
 def test_no_instruction_is_issued_twice():
