@@ -191,7 +191,7 @@ def attention(
 def _with_rows(kind: type[AttentionRequest], block_m: int, fields: dict[str, Any]) -> AttentionRequest:
     """Return the request with `block_m` rows, or with the most that can be built where those of a tile cannot.
 
-    The profile's tile is one for V as wide as Q and K: partial sums of as many rows may not find room beside a narrow K.
+    The profile's tile is one for V as wide as Q and K: beside a narrow K, partial sums of as many rows have no room.
     """
     first: LayoutgenError | None = None
     while block_m:
