@@ -80,7 +80,7 @@ def attend(torch, load, record):
         seen = want_lse > -math.inf
         # Where a query sees few keys the output is as large as V, and rounds accordingly.
         error = ((out.double() - want).abs() / want.abs().clamp(min=1)).max().item()
-        lse_error = (lse.double() - want_lse)[seen].abs().max().item()
+        lse_error = torch.where(seen, (lse.double() - want_lse).abs(), 0.0).max().item()
         asked = " ".join(f"{name}={value}" for name, value in options.items() if name != "head_dim")
         record(
             f"attention fast D={request.head_dim} {t_q}x{t_k} H={heads[0]}/{heads[1]} {asked}".rstrip(),
