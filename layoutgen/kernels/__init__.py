@@ -1,6 +1,6 @@
 """Kernel families: what can be requested, and the plan that a request leads to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layoutgen.errors import LayoutgenError
@@ -8,17 +8,22 @@ from layoutgen.kernels.attention import AttentionRequest, covering_split
 from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.kernels.matmul import MatmulRequest
 from layoutgen.kernels.matmul_fast import FastMatmulRequest
-from layoutgen.kernels.request import Array, contiguous
+from layoutgen.kernels.request import Array, chosen_design, contiguous
 
 Request = AttentionRequest | MatmulRequest
 
-FAMILIES: dict[str, type[AttentionRequest] | type[MatmulRequest]] = {
-    "attention": AttentionRequest,
-    "matmul": MatmulRequest,
+ATTENTION_DESIGNS: dict[str, type[AttentionRequest]] = {
+    kind.design: kind for kind in (AttentionRequest, FastAttentionRequest)
 }
+MATMUL_DESIGNS: dict[str, type[MatmulRequest]] = {kind.design: kind for kind in (MatmulRequest, FastMatmulRequest)}
+DESIGNS: dict[str, Mapping[str, type[AttentionRequest] | type[MatmulRequest]]] = {
+    "attention": ATTENTION_DESIGNS,
+    "matmul": MATMUL_DESIGNS,
+}
+"""Family -> its designs by name, each with the class of its requests."""
 
 __all__ = [
-    "FAMILIES",
+    "DESIGNS",
     "Array",
     "AttentionRequest",
     "FastAttentionRequest",
@@ -33,54 +38,36 @@ __all__ = [
 ]
 
 
-def attention_design(design: str, features: Mapping[str, Any]) -> type[AttentionRequest]:
+def attention_design(design: str, features: Iterable[str]) -> type[AttentionRequest]:
     """Return the requests of a design, which must have the features that are asked of it.
 
     >>> attention_design("fast", {}).design
     'fast'
     """
-    designs: dict[str, type[AttentionRequest]] = {
-        known.design: known for known in (AttentionRequest, FastAttentionRequest)
-    }
-    if design not in designs:
-        raise LayoutgenError(f"design {design!r}: must be one of {', '.join(designs)}")
-    for name in features:
-        if name not in designs[design].__dataclass_fields__:
-            takers = [known for known, kind in designs.items() if name in kind.__dataclass_fields__]
-            raise LayoutgenError(
-                f"attention, design {design}: takes no {name}" + (f"; {takers[0]} does" if takers else "")
-            )
-    return designs[design]
+    return chosen_design("attention", ATTENTION_DESIGNS, design, features)
 
 
-def matmul_design(design: str, features: Mapping[str, Any]) -> type[MatmulRequest]:
+def matmul_design(design: str, features: Iterable[str]) -> type[MatmulRequest]:
     """Return the requests of a design, which must have the features that are asked of it.
 
     >>> matmul_design("fast", {"a_order": "km"}).design
     'fast'
     """
-    designs: dict[str, type[MatmulRequest]] = {known.design: known for known in (MatmulRequest, FastMatmulRequest)}
-    if design not in designs:
-        raise LayoutgenError(f"design {design!r}: must be one of {', '.join(designs)}")
-    for name in features:
-        if name not in designs[design].__dataclass_fields__:
-            takers = [known for known, kind in designs.items() if name in kind.__dataclass_fields__]
-            raise LayoutgenError(
-                f"matmul, design {design}: takes no {name}" + (f"; {takers[0]} does" if takers else "")
-            )
-    return designs[design]
+    return chosen_design("matmul", MATMUL_DESIGNS, design, features)
 
 
 def request_from_dict(data: Mapping[str, Any]) -> Request:
     """Return the request that an emitted file carries as its REQUEST."""
     if not isinstance(data, Mapping):
         raise LayoutgenError(f"request: is {data!r}; it must be a mapping, as `layoutgen emit` writes it")
-    family = FAMILIES.get(str(data.get("kernel")))
-    if family is None:
-        raise LayoutgenError(f"request: kernel {data.get('kernel')!r} is unknown; known are {', '.join(FAMILIES)}")
-    if data.get("design") == FastAttentionRequest.design:
-        family = FastAttentionRequest if family is AttentionRequest else FastMatmulRequest
+    data = dict(data)
+    family = str(data.pop("kernel", None))
+    if family not in DESIGNS:
+        raise LayoutgenError(f"request: kernel {family!r} is unknown; known are {', '.join(DESIGNS)}")
+    design = data.pop("design", MatmulRequest.design)
+    held = {"warps"}  # which follow from the others in attention
+    kind = chosen_design(family, DESIGNS[family], design, [name for name in data if name not in held])
     try:
-        return family.from_dict(data)
+        return kind.from_dict(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LayoutgenError(f"request: is not what `layoutgen emit` writes: {error!r}; emit the file again") from error

@@ -15,7 +15,15 @@ from layoutgen.algebra import access
 from layoutgen.algebra.space import is_power_of_two
 from layoutgen.atoms import DTYPE_BYTES
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
+from layoutgen.kernels.request import (
+    STATISTICS_DTYPE,
+    Array,
+    check_power_of_two,
+    check_shape,
+    check_types,
+    contiguous,
+    float_atom,
+)
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.staging import staged
@@ -106,6 +114,7 @@ class AttentionRequest:
         return float_atom(self.atom).arrangement
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_head_dim(self.head_dim)
         unit = arrange(float_atom(self.atom), self.arrangement)
         object.__setattr__(self, "atom", unit.atom.name)
@@ -140,6 +149,11 @@ class AttentionRequest:
     def kernels(self) -> tuple[str, ...]:
         """The kernels that one call launches, in this order."""
         return (f"{self.family}_kernel",)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a block by name."""
+        return {"block_m": self.block_m, "block_n": self.block_n}
 
     @property
     def num_warps(self) -> int:

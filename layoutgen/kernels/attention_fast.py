@@ -27,7 +27,7 @@ from layoutgen.kernels.attention_layouts import (
     usual_row_blocks,
 )
 from layoutgen.kernels.attention_plan import plan_of, proofs_of
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, contiguous, float_atom
+from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_types, contiguous, float_atom
 from layoutgen.plan import Plan
 from layoutgen.plan.partial import PartialSums, exchange_sums
 from layoutgen.plan.rows import RowStaging, stage_rows
@@ -80,6 +80,7 @@ class FastAttentionRequest(AttentionRequest):
         return arrangements_of(float_atom(self.atom))[0]
 
     def __post_init__(self) -> None:
+        check_types(self)
         check_head_dim(self.head_dim, self.most_head_dim)
         atom = float_atom(self.atom)
         if len(atom.free_lane_bits) != 2:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,8 @@ NAN_KEEPING = {"maximum": ">", "minimum": "<"}
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 MAX_LENGTH = 200
+CHARACTERS = r"[A-Za-z0-9_ .,+*/<>=()-]*"
+"""What an expression is written in: no quotes, comments or ends of lines, which would end those of an emitted file."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class Expression:
 
     def __post_init__(self) -> None:
         _ = self.gluon
+        if not re.fullmatch(CHARACTERS, self.text):
+            raise LayoutgenError(
+                f"epilogue {self.text!r}: is written in letters, digits, blanks and any of _ . , + - * / < > = ( ), "
+                "since it is quoted in the emitted file"
+            )
         for node in ast.walk(self._tree):
             self._check_constant(node)
         for call in (self._tree, *(node for node in ast.walk(self._tree) if isinstance(node, ast.Call))):

@@ -10,7 +10,15 @@ from typing import Any
 from layoutgen.algebra import access
 from layoutgen.atoms import DTYPE_BYTES
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
+from layoutgen.kernels.request import (
+    STATISTICS_DTYPE,
+    Array,
+    check_power_of_two,
+    check_shape,
+    check_types,
+    contiguous,
+    float_atom,
+)
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.staging import staged
@@ -43,6 +51,8 @@ class MatmulRequest:
     design = "simple"
     a_order = "mk"
     template = "matmul.py.jinja"
+    useful = 1.0
+    """Share of the multiplied elements that count: all."""
 
     @property
     def usual_arrangement(self) -> str:
@@ -50,6 +60,7 @@ class MatmulRequest:
         return float_atom(self.atom).arrangement
 
     def __post_init__(self) -> None:
+        check_types(self)
         unit = arrange(float_atom(self.atom), self.arrangement)
         object.__setattr__(self, "atom", unit.atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
@@ -67,6 +78,11 @@ class MatmulRequest:
     def kernels(self) -> tuple[str, ...]:
         """The kernels that one call launches, in this order."""
         return (f"{self.family}_kernel",)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a block by name."""
+        return {"block_m": self.block_m, "block_n": self.block_n, "block_k": self.block_k}
 
     @property
     def num_warps(self) -> int:

@@ -23,7 +23,15 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.expression import Expression
 from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
 from layoutgen.kernels.matmul_workspace import check_split_k, checked_operands, workspace
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_shape, contiguous, float_atom
+from layoutgen.kernels.request import (
+    STATISTICS_DTYPE,
+    Array,
+    check_power_of_two,
+    check_shape,
+    check_types,
+    contiguous,
+    float_atom,
+)
 from layoutgen.plan import Move, Plan, Tile
 from layoutgen.plan.rows import RowStaging, stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES, WARP
@@ -139,6 +147,7 @@ class FastMatmulRequest(MatmulRequest):
         return best_arrangement(self.shape_key)
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, orders in (("a_order", A_ORDERS), ("b_order", B_ORDERS)):
             if getattr(self, name) not in orders:
                 raise LayoutgenError(f"{name} {getattr(self, name)!r}: must be one of {', '.join(orders)}")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from layoutgen.algebra.space import is_power_of_two, nearest_power_of_two
 from layoutgen.atoms import Atom, atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.tiling.tile import MAX_BLOCK
 
+RequestKind = TypeVar("RequestKind")
 STATISTICS_DTYPE = "float32"
 """What every kernel accumulates in."""
+MAX_SIZE = 2**63 - 1
+"""What an argument of a launch can be at most."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +87,70 @@ def check_power_of_two(name: str, value: int, least: int, what: str) -> None:
         )
 
 
+def chosen_design(
+    family: str, designs: Mapping[str, type[RequestKind]], design: str, features: Iterable[str]
+) -> type[RequestKind]:
+    """Return the requests of a family's design, which must have the fields that are asked of it."""
+    if not isinstance(design, str) or design not in designs:
+        raise LayoutgenError(f"design {design!r}: must be one of {', '.join(designs)}")
+    for name in features:
+        if name not in fields_of(designs[design]):
+            takers = [known for known, kind in designs.items() if name in fields_of(kind)]
+            raise LayoutgenError(
+                f"{family}, design {design}: takes no {name}" + (f"; {takers[0]} does" if takers else "")
+            )
+    return designs[design]
+
+
+def fields_of(kind: type) -> tuple[str, ...]:
+    """Return the names of a request's fields."""
+    return tuple(field.name for field in fields(kind))
+
+
+def check_types(request: object) -> None:
+    """Refuse a request with a field whose value is not of the type that the field is declared with."""
+    for name, wanted in _field_types(type(request)).items():  # type: ignore[arg-type]  # a class is hashable
+        value = getattr(request, name)
+        if not _fits(value, wanted):
+            raise LayoutgenError(f"{name} = {value!r}: is a {type(value).__name__}; it must be {_type_name(wanted)}")
+
+
+@cache
+def _field_types(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {name: hints[name] for name in fields_of(cls)}
+
+
+def _fits(value: object, wanted: Any) -> bool:
+    """Whether a value has a type, as mypy would say, but that a list may stand for a tuple, and True for no number."""
+    if isinstance(wanted, UnionType):
+        return any(_fits(value, one) for one in get_args(wanted))
+    if get_origin(wanted) is tuple:
+        parts = get_args(wanted)
+        if not isinstance(value, list | tuple) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
+            return False
+        return all(_fits(one, parts[0]) for one in value)
+    if isinstance(value, bool):
+        return wanted is bool
+    return isinstance(value, int | float if wanted is float else wanted)
+
+
+def _type_name(wanted: Any) -> str:
+    if isinstance(wanted, UnionType):
+        return " or ".join(_type_name(one) for one in get_args(wanted))
+    return "None" if wanted is NoneType else str(wanted) if get_origin(wanted) else wanted.__name__
+
+
 def check_shape(shape: Sequence[int], letters: str) -> None:
     """Refuse a launch shape that does not have one size of at least 0 per letter, as in "Z,M,N,K"."""
     names = letters.split(",")
+    if isinstance(shape, str) or not isinstance(shape, Sequence):
+        raise LayoutgenError(f"shape {shape!r}: must be {letters}, a sequence of {len(names)} sizes")
     if len(shape) != len(names):
         given = ",".join(map(str, shape))
         raise LayoutgenError(
             f"shape {given}: must be {letters}, {len(names)} sizes; for example {','.join('1' * len(names))}"
         )
     for name, size in zip(names, shape, strict=True):
-        if size < 0:
-            raise LayoutgenError(f"shape: {name} = {size}: must be 0 or more")
+        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
+            raise LayoutgenError(f"shape: {name} = {size!r:.30}: must be a whole number from 0 to 2^63 - 1")

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from layoutgen.api import Kernel, unit_of
 from layoutgen.atoms import atom as find_atom
 from layoutgen.errors import CompilationError, LayoutgenError
-from layoutgen.kernels import MatmulRequest, Request
-from layoutgen.kernels.request import STATISTICS_DTYPE
+from layoutgen.kernels import DESIGNS, MatmulRequest, Request
+from layoutgen.kernels.request import STATISTICS_DTYPE, chosen_design
 from layoutgen.probing.device import NATIVE, Card, Device
 from layoutgen.profiles import DEFAULT, check_feasible, load_profile
 from layoutgen.tiling import arrange
 from layoutgen.toolchain import KernelFile, compile_kernel, read_kernel
-from layoutgen.tuning.candidates import designs
 
 Array = NDArray[Any]
 SAMPLED_ROWS = 64
@@ -248,10 +247,7 @@ def _scan(
 
 
 def _kernel(family: str, design: str, options: dict[str, Any]) -> Kernel:
-    known = designs(family)
-    if design not in known:
-        raise LayoutgenError(f"probe {family}: no design {design}; known are {', '.join(known)}")
-    make: Callable[..., Request] = known[design]
+    make: Callable[..., Request] = chosen_design(family, DESIGNS[family], design, options)
     request = make(atom=unit_of(DEFAULT).atom.name, **options)
     check_feasible(request, load_profile(DEFAULT))
     return Kernel(request)

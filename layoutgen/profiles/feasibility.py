@@ -13,7 +13,7 @@ from typing import Any
 
 from layoutgen.atoms import CATALOGUE
 from layoutgen.errors import CompilationError, LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import Request
 from layoutgen.profiles.profile import Limits, Profile, load_profile, profile_names
 
 ADDRESSES = 12
@@ -106,8 +106,7 @@ def nearest(request: Request, limits: Limits) -> Request | None:
     >>> (found.block_m, found.block_n) if found else None
     (64, 128)
     """
-    names = ("block_m", "block_n") if isinstance(request, AttentionRequest) else ("block_m", "block_n", "block_k")
-    wanted = {name: getattr(request, name) for name in names}
+    wanted = request.sizes
 
     def away(sizes: dict[str, int]) -> tuple[float, float, int]:
         steps = [abs(log2(size / wanted[name])) for name, size in sizes.items()]

@@ -10,7 +10,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, Request
+from layoutgen.kernels import Request
 from layoutgen.profiles import Profile, load_profile, profile_names
 from layoutgen.profiles.model import Model, load_model
 from layoutgen.sass.counts import count_tiles, loop_mma, wavefronts_of
@@ -114,10 +114,7 @@ class Inspection:
     @property
     def flop(self) -> float:
         """Useful operations of one block and iteration: padding of the head dim does not count."""
-        useful = 1.0
-        if isinstance(self.request, AttentionRequest):
-            useful = self.request.useful
-        return loop_mma(self.loop) * FLOP_PER_MMA * self.compiled.num_warps * useful
+        return loop_mma(self.loop) * FLOP_PER_MMA * self.compiled.num_warps * self.request.useful
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

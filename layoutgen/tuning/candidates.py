@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import (
-    FAMILIES,
+    DESIGNS,
     AttentionRequest,
     FastMatmulRequest,
-    MatmulRequest,
     Request,
     covering_split,
 )
 from layoutgen.kernels.attention import MAX_HEAD_DIM
 from layoutgen.kernels.matmul_fast import word_arrangements
+from layoutgen.kernels.request import chosen_design
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
 from layoutgen.profiles.model import load_model
@@ -44,11 +44,10 @@ class Candidate:
     @property
     def label(self) -> str:
         request = self.request
-        sizes = [request.block_m, request.block_n, *([request.block_k] if isinstance(request, MatmulRequest) else [])]
         parts = f" {'+'.join(map(str, request.parts))}" if isinstance(request, AttentionRequest) else ""
         warps = "x".join(map(str, request.warps))
-        name = request.family if design_of(request) == "simple" else f"{request.family} {design_of(request)}"
-        return f"{name}{parts} {'x'.join(map(str, sizes))}, {warps} warps, {request.arrangement}"
+        name = request.family if request.design == "simple" else f"{request.family} {request.design}"
+        return f"{name}{parts} {'x'.join(map(str, request.sizes.values()))}, {warps} warps, {request.arrangement}"
 
 
 @dataclass(frozen=True)
@@ -57,17 +56,6 @@ class Refused:
 
     options: Mapping[str, Any]
     reason: str
-
-
-def design_of(request: Request | type[Request]) -> str:
-    """Return the design of a request or of a class of requests."""
-    return str(getattr(request, "design", "simple"))
-
-
-def designs(family: str) -> dict[str, type[Request]]:
-    """Return the designs of a family by name, each with the class of its requests."""
-    base = FAMILIES[family]
-    return {design_of(cls): cls for cls in (base, *base.__subclasses__())}
 
 
 def arrangements(atom: Atom) -> tuple[str, ...]:
@@ -140,7 +128,7 @@ def candidates(
 
 
 def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    choices: dict[str, Sequence[Any]] = {"design": tuple(designs(family)), **SIZES[family]}
+    choices: dict[str, Sequence[Any]] = {"design": tuple(DESIGNS[family]), **SIZES[family]}
     if family == "attention":
         if "head_dim" not in fixed:
             raise LayoutgenError("tune attention: --head-dim is needed, for example --head-dim 96")
@@ -157,20 +145,15 @@ def _combinations(family: str, atom: Atom, fixed: Mapping[str, Any]) -> Iterator
 
 def _arrangements(family: str, design: str, atom: Atom) -> tuple[str | None, ...]:
     """Return the arrangements that a design is tried with; None is for its own."""
-    if designs(family).get(design) is FastMatmulRequest:
+    if DESIGNS[family].get(design) is FastMatmulRequest:
         return (None, *word_arrangements(atom))
     return (None, *arrangements(atom))
 
 
 def _request(family: str, options: Mapping[str, Any]) -> Request:
     values = dict(options)
-    known, name = designs(family), values.pop("design")
-    if name not in known:
-        raise LayoutgenError(f"design {name}: {family} has none of that name; known are {', '.join(known)}")
-    for field in values:
-        if field not in known[name].__dataclass_fields__:
-            raise LayoutgenError(f"{family}, design {name}: takes no {field}")
-    return known[name](**values)
+    kind: Callable[..., Request] = chosen_design(family, DESIGNS[family], values.pop("design"), values)
+    return kind(**values)
 
 
 def candidate(request: Request, card: Profile, profile: str, clock_mhz: int) -> Candidate:
@@ -188,8 +171,7 @@ def candidate(request: Request, card: Profile, profile: str, clock_mhz: int) -> 
     lanes = unit.shape[0] * unit.shape[1] * unit.shape[2]
     tensor = plan.instructions * _steps(lanes) * model.cycles["tensor"] / model.sub_cores
     wavefronts = sum(once.values())
-    useful = request.useful if isinstance(request, AttentionRequest) else 1.0
-    per_cycle = 2 * lanes * plan.instructions * useful / max(tensor, float(wavefronts))
+    per_cycle = 2 * lanes * plan.instructions * request.useful / max(tensor, float(wavefronts))
     bound = per_cycle * card.limits.sms * clock_mhz * 1e6 / 1e12
     return Candidate(request, bound, wavefronts / (lanes * plan.instructions / 1024))
 

@@ -79,7 +79,7 @@ def test_a_file_that_fails_to_import(tmp_path, line, message):
         (lambda s: s.replace('"num_warps": 4', '"num_warps": "4"'), "its request runs with num_warps 4"),
         (lambda s: s.replace("REQUEST = {", "REQUEST = 5\nOTHER = {"), "must be a mapping"),
         (lambda s: s.replace('    "block_m": 64,\n', ""), "request: is not what `layoutgen emit` writes"),
-        (lambda s: s.replace('"block_m": 64', '"block_m": "64"'), "request: is not what `layoutgen emit` writes"),
+        (lambda s: s.replace('"block_m": 64', '"block_m": "64"'), "block_m = '64': is a str; it must be int"),
         (
             lambda s: s.replace('KERNEL = "matmul_kernel"', 'KERNEL = "other"'),
             "has no function other; emit the file again",

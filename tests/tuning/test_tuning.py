@@ -117,7 +117,7 @@ def test_candidates_are_the_same_from_the_cache(cache, monkeypatch):
 
 
 def test_an_unknown_design_is_named():
-    with pytest.raises(LayoutgenError, match="design fancy: attention has none of that name; known are simple"):
+    with pytest.raises(LayoutgenError, match="design 'fancy': must be one of simple, fast"):
         candidates("attention", "volta", {"head_dim": 64, "design": "fancy"}, 1290)
 
 

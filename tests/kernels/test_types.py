@@ -1,0 +1,96 @@
+"""Values of a wrong type, and requests that an emitted file cannot carry, are refused with a message of their own."""
+
+import pytest
+
+import layoutgen as lg
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels import request_from_dict
+from layoutgen.kernels.request import check_shape
+from tests.kernels.launching import SMALL
+
+PRODUCT = {"design": "fast", **SMALL}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"block_m": 32.0}, r"block_m = 32.0: is a float; it must be int"),
+        ({"block_m": "32"}, "block_m = '32': is a str; it must be int"),
+        ({"block_k": True}, "block_k = True: is a bool; it must be int"),
+        ({"warps": 1}, r"warps = 1: is a int; it must be tuple\[int, int\]"),
+        ({"warps": (1,)}, r"warps = \(1,\): is a tuple"),
+        ({"warps": ("1", "1")}, r"warps = \('1', '1'\): is a tuple"),
+        ({"split_k": 2.5}, "split_k = 2.5: is a float"),
+        ({"group_m": None}, "group_m = None: is a NoneType; it must be int"),
+        ({"epilogue": b"x"}, "epilogue = b'x': is a bytes; it must be str"),
+        ({"scale": "no"}, "scale = 'no': is a str; it must be bool"),
+        ({"a_order": ["mk"]}, r"a_order = \['mk'\]: is a list; it must be str"),
+        ({"arrangement": 5}, "arrangement = 5: is a int; it must be str or None"),
+        ({"atom": 5}, "atom = 5"),
+        ({"design": "simple", "out_dtype": []}, r"out_dtype = \[\]: is a list"),
+        ({"design": []}, r"design \[\]: must be one of simple, fast"),
+    ],
+)
+def test_types_of_a_product(fields, message):
+    with pytest.raises(LayoutgenError, match=message):
+        lg.matmul(**{**PRODUCT, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"head_dim": 64.0}, "head_dim = 64.0: is a float"),
+        ({"split": (32.0, 32)}, r"split = \(32.0, 32\): is a tuple"),
+        ({"bias": 1}, "bias = 1: is a int; it must be bool"),
+        ({"design": "fast", "softcap": "30"}, "softcap = '30': is a str; it must be float or None"),
+        ({"design": "fast", "window": (128, None)}, r"window = \(128, None\)"),
+    ],
+)
+def test_types_of_attention(fields, message):
+    with pytest.raises(LayoutgenError, match=message):
+        lg.attention(**{"head_dim": 64, "block_m": 64, "block_n": 32, **fields})
+
+
+def test_what_stands_for_a_type_is_taken():
+    assert lg.matmul(**{**PRODUCT, "warps": [1, 1]}) == lg.matmul(**PRODUCT)
+    assert lg.attention(head_dim=64, design="fast", softcap=30).request.softcap == 30
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (5, "shape 5: must be Z,M,N,K, a sequence of 4 sizes"),
+        ("1,2,3,4", "shape '1,2,3,4': must be Z,M,N,K, a sequence"),
+        ((1, 2, 3, 4.5), "K = 4.5: must be a whole number"),
+        ((1, None, 3, 4), "M = None: must be a whole number"),
+        ((1, 2**63, 3, 4), r"M = 9223372036854775808: must be a whole number from 0 to 2\^63 - 1"),
+    ],
+)
+def test_shapes(shape, message):
+    with pytest.raises(LayoutgenError, match=message):
+        check_shape(shape, "Z,M,N,K")
+    with pytest.raises(LayoutgenError, match=message):
+        lg.matmul(design="fast", shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"design": "faster"}, "design 'faster': must be one of simple, fast"),
+        ({"design": None}, "design None: must be one of simple, fast"),
+        ({"swizzle": 4}, "matmul, design fast: takes no swizzle"),
+        ({"kernel": "conv"}, "kernel 'conv' is unknown; known are attention, matmul"),
+        ({"split_k": 2.5}, "split_k = 2.5: is a float"),
+    ],
+)
+def test_what_a_file_says_is_not_guessed_at(change, message):
+    data = lg.matmul(**PRODUCT).request.as_dict()
+    with pytest.raises(LayoutgenError, match=message):
+        request_from_dict({**data, **change})
+
+
+def test_a_feature_of_the_other_design_is_refused():
+    data = lg.matmul(**PRODUCT, split_k=2).request.as_dict()
+    del data["design"]
+    with pytest.raises(LayoutgenError, match="matmul, design simple: takes no a_order; fast does"):
+        request_from_dict(data)
