@@ -11,7 +11,8 @@ from layoutgen.algebra import LinearLayout
 from layoutgen.emission.matmul_around import around
 from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend
 from layoutgen.kernels.matmul import B_ORDERS
-from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest, Operand
+from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
+from layoutgen.kernels.matmul_layouts import Operand
 from layoutgen.tiling.tile import hardware_order
 from layoutgen.tiling.words import WORD_BYTES, Words
 

@@ -17,7 +17,7 @@ from layoutgen.kernels import (
     covering_split,
 )
 from layoutgen.kernels.attention import MAX_HEAD_DIM
-from layoutgen.kernels.matmul_fast import word_arrangements
+from layoutgen.kernels.matmul_layouts import word_arrangements
 from layoutgen.kernels.request import chosen_design
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility

@@ -1,0 +1,190 @@
+"""The layouts of the fast design of matmul: how a tile of each operand gets from memory to the instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from layoutgen.algebra import LinearLayout, Space
+from layoutgen.atoms import DTYPE_BYTES, Atom
+from layoutgen.errors import LayoutgenError
+from layoutgen.kernels.request import float_atom
+from layoutgen.plan.rows import RowStaging, stage_rows
+from layoutgen.plan.staging import VECTOR_BYTES
+from layoutgen.tiling import arrange, derive
+from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, paired, without_copies
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the layouts depend on, but for the arrangement; `along_a` and `along_b` are what is contiguous in memory."""
+
+    atom: str
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: tuple[int, int]
+    along_a: str
+    along_b: str
+
+    @property
+    def oriented(self) -> Atom:
+        """The form of the atom whose operands run along what is contiguous."""
+        return oriented(float_atom(self.atom), self.along_a, self.along_b)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand's way from memory to the instruction.
+
+    `shape` is that of a tile as it lies in memory. `staging` takes it through its buffer; a fetch reads `steps` k-steps
+    of one part at once: `fetch` is what a thread gets, in the coordinates of the tile, and `words` one k-step of it.
+    """
+
+    name: str
+    along_k: bool
+    shape: tuple[int, int]
+    steps: int
+    parts: int
+    fetch: LinearLayout
+    words: LinearLayout
+    staging: RowStaging
+
+    @property
+    def group(self) -> int:
+        """Rows of the tile that stand beside each other in the buffer."""
+        columns = self.staging.buffer.columns
+        first = self.vector.bit_length() - 1
+        low = self.shape[1]
+        return 1 << next((i for i, column in enumerate(columns[first:]) if column < low), len(columns) - first)
+
+    @property
+    def vector(self) -> int:
+        """Elements of a row that stay together."""
+        return VECTOR_BYTES // self.staging.element_bytes
+
+    @property
+    def buffer(self) -> tuple[int, int, int, int]:
+        """The buffer's shape: groups of rows, vectors of a row, rows of a group, elements of a vector."""
+        rows, columns = self.shape
+        return rows // self.group, columns // self.vector, self.group, self.vector
+
+    @property
+    def fetch_words(self) -> LinearLayout:
+        """A fetch as it is written down: words, in the coordinates of the part of the buffer that it reads."""
+        rows, columns = self.fetch.shape
+        cut = self.fetch.reshape((rows // self.group, self.group, columns // self.vector, self.vector))
+        return without_copies(paired(cut.permute((0, 2, 1, 3))))
+
+    @property
+    def wanted(self) -> LinearLayout:
+        """What the instruction takes of the first part at the first `steps` k-steps, in the coordinates of the tile."""
+        return self.embedded(self.fetch)
+
+    def embedded(self, layout: LinearLayout) -> LinearLayout:
+        """Return a layout of the first rows and columns of the tile as one of the whole tile."""
+        tile = Space.of_shape(self.shape)
+        columns = tuple(tile.pack(layout.codomain.unpack(column)) for column in layout.columns)
+        return LinearLayout(layout.domain, tile, columns)
+
+
+def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
+    """Return the rows and columns of a part of the accumulator.
+
+    It has all columns, and two units of rows for every warp, or as many as a vector of A's rows takes: the fragments of
+    A for the next part arrive while this one is multiplied, and are few. With one unit, an instruction would often wait
+    for the one before.
+    """
+    unit = arrange(key.oriented, arrangement)
+    vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
+    neighbours = 1 if key.along_a == "k" else vector // unit.atom.a.elements
+    return min(key.block_m, unit.shape[0] * key.warps[0] * max(neighbours, 2)), key.block_n
+
+
+@cache
+def tile_words(key: Key, arrangement: str | None) -> Words:
+    """Derive the tiling of a part of a block whose operands are contiguous along the given coordinates."""
+    atom = key.oriented
+    tiling = derive(atom, *part_shape(key, arrangement), key.warps, arrangement)
+    vector = VECTOR_BYTES // DTYPE_BYTES[atom.operand_dtype]
+    for operand_name, along in (("a", key.along_a), ("b", key.along_b)):
+        if along == AXIS[operand_name]:
+            tiling = gather_neighbours(tiling, operand_name, vector)
+    return Words(tiling)
+
+
+def operand(words: Words, name: str, key: Key) -> Operand:
+    """Derive how an operand is staged and fetched."""
+    tiling = words.tiling
+    element_bytes = DTYPE_BYTES[tiling.atom.operand_dtype]
+    fragment = without_copies(tiling.fragment_a if name == "a" else tiling.fragment_b)
+    rows, k = fragment.shape
+    block = key.block_m if name == "a" else key.block_n
+    along_k = words.fragment(name).shape[1] < k
+    vector = VECTOR_BYTES // element_bytes
+    if along_k:
+        shape, steps = (block, key.block_k), vector // k
+        fetch = _deepened(fragment, steps)
+    else:
+        shape, steps = (key.block_k, block), 1
+        fetch = fragment.permute((1, 0))
+    staging = stage_rows(shape, fetch, element_bytes, tiling.num_warps)
+    way = Operand(name, along_k, shape, steps, block // rows, fetch, without_copies(words.fragment(name)), staging)
+    if not along_k and way.group != k:
+        raise LayoutgenError(f"matmul: {name} is staged in groups of {way.group} rows; a k-step has {k}")
+    return way
+
+
+def _deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
+    """Return what a thread gets of `steps` k-steps at once, [rows, steps * k], neighbours in the low registers."""
+    rows, k = fragment.shape
+    bases = {dim: [list(basis) for basis in found] for dim, found in fragment.bases.items()}
+    along = [basis for basis in bases["register"] if basis[1]]
+    more = [[0, k << bit] for bit in range(steps.bit_length() - 1)]
+    bases["register"] = [*along, *more, *(basis for basis in bases["register"] if not basis[1])]
+    return LinearLayout.from_bases(bases, (rows, k * steps))
+
+
+def word_arrangements(atom: Atom) -> tuple[str, ...]:
+    """Return where the free lane bits can go: right above those bits of a coordinate that are in a thread's registers.
+
+    >>> from layoutgen.atoms import atom
+    >>> word_arrangements(atom("m8n8k4"))
+    ('n2,m2', 'm2,n2', 'n2,n3', 'm2,m3')
+    """
+    below = len(atom.a.register_names)
+    choices = product("nm", repeat=len(atom.free_lane_bits))
+    return tuple(
+        ",".join(f"{axis}{below + coordinates[:i].count(axis)}" for i, axis in enumerate(coordinates))
+        for coordinates in sorted(choices, key=lambda choice: abs(choice.count("m") - choice.count("n")))
+    )
+
+
+@cache
+def best_arrangement(key: Key) -> str:
+    """Return the arrangement with the fewest wavefronts per K tile.
+
+    Free lane bits go right above the bits that are in a thread's registers, so that the lanes of one phase of a fetch
+    read rows that are neighbours.
+    """
+    found: dict[str, int] = {}
+    refused: list[LayoutgenError] = []
+    for arrangement in word_arrangements(key.oriented):
+        try:
+            found[arrangement] = _wavefronts(key, arrangement)
+        except LayoutgenError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return min(found, key=lambda arrangement: found[arrangement])
+
+
+def _wavefronts(key: Key, arrangement: str) -> int:
+    words = tile_words(key, arrangement)
+    total = 0
+    for name in "ab":
+        way = operand(words, name, key)
+        fetches = key.block_k // words.tiling.unit.shape[2] // way.steps * way.parts
+        total += way.staging.stored_access.wavefronts + fetches * way.staging.fetched_access(way.fetch).wavefronts
+    return total
