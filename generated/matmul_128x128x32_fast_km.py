@@ -3,11 +3,11 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_NT), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (148fae97e168).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (6c1ee27c685c).
 Do not edit; regenerate it with
 
-    layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --a-order \
-        km --b-order kn --atom m8n8k4.col.row
+    layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 \
+        --a-order km --b-order kn --atom m8n8k4.col.row
 """
 
 from triton.experimental import gluon
@@ -298,9 +298,8 @@ def store_b(buffer, tile):
 
 
 @gluon.jit
-def fetch_b(words, step, part):
-    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of one part of the columns."""
-    words = words
+def fetch_b(words, step):
+    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of all columns."""
     fragment = words.slice(2 * step, 1, dim=0).load(FRAGMENT_B)
     first = fragment.permute([0, 1, 3, 2]).reshape([64, 4])
     fragment = words.slice(2 * step + 1, 1, dim=0).load(FRAGMENT_B)
@@ -318,7 +317,7 @@ def operand_b(fragment):
 
 @gluon.jit
 def zeros():
-    """The accumulator of one part of the rows, empty."""
+    """The accumulator of one part of the block, empty."""
     return gl.zeros([2, 2, 4, 4, 4, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
 
 
@@ -426,7 +425,7 @@ def matmul_kernel(
     product0 = zeros()
     product1 = zeros()
     a0, a1 = fetch_a(a_words0, 0, 0)
-    b0, b1 = fetch_b(b_words0, 0, 0)
+    b0, b1 = fetch_b(b_words0, 0)
     for _ in range(0, more // 2):
         a_pointer_next = a_pointer + 32 * stride_ak
         b_pointer_next = b_pointer + 32 * stride_bk
@@ -435,7 +434,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -443,7 +442,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -453,7 +452,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -463,7 +462,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -472,7 +471,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -480,7 +479,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -490,7 +489,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -500,7 +499,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 0 are filled, and all has been read from buffers 1
         next_a0, next_a1 = fetch_a(a_words0, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -512,7 +511,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -520,7 +519,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -530,7 +529,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -540,7 +539,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -548,7 +547,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -556,7 +555,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -564,7 +563,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -577,7 +576,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -585,7 +584,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -593,7 +592,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1

@@ -3,11 +3,11 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_NN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (148fae97e168).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (6c1ee27c685c).
 Do not edit; regenerate it with
 
-    layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --a-order \
-        km --b-order nk --atom m8n8k4.col.col
+    layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 \
+        --a-order km --b-order nk --atom m8n8k4.col.col
 """
 
 from triton.experimental import gluon
@@ -285,7 +285,7 @@ def operand_a(fragment):
 
 
 @gluon.jit
-def load_b(pointer, index, left, whole: gl.constexpr):
+def load_b(pointer):
     """Load a tile of B, all of its k within the matrix. Its columns beyond repeat the last one."""
     return gl.load(pointer)
 
@@ -296,9 +296,8 @@ def store_b(buffer, tile):
 
 
 @gluon.jit
-def fetch_b(words, step, part):
-    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of one part of the columns."""
-    words = words
+def fetch_b(words, step):
+    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of all columns."""
     fragment = words.slice(step, 1, dim=1).load(FRAGMENT_B)
     return fragment.reshape([128, 2, 2]).permute([0, 2, 1]).split()
 
@@ -314,7 +313,7 @@ def operand_b(fragment):
 
 @gluon.jit
 def zeros():
-    """The accumulator of one part of the rows, empty."""
+    """The accumulator of one part of the block, empty."""
     return gl.zeros([2, 2, 4, 4, 8, 2, 2, 2, 2], gl.float32, layout=ACCUMULATOR_C)
 
 
@@ -422,7 +421,7 @@ def matmul_kernel(
     product0 = zeros()
     product1 = zeros()
     a0, a1 = fetch_a(a_words0, 0, 0)
-    b0, b1 = fetch_b(b_words0, 0, 0)
+    b0, b1 = fetch_b(b_words0, 0)
     for _ in range(0, more // 2):
         a_pointer_next = a_pointer + 32 * stride_ak
         b_pointer_next = b_pointer + 32 * stride_bk
@@ -431,7 +430,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -439,17 +438,17 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
-        b_tile = load_b(b_pointer, b_column, n - column, whole)
+        b_tile = load_b(b_pointer)
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -459,7 +458,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -468,7 +467,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -476,17 +475,17 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer0, a_tile)
-        b_tile = load_b(b_pointer_next, b_column, n - column, whole)
+        b_tile = load_b(b_pointer_next)
         next_a0, next_a1 = fetch_a(a_words1, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -496,7 +495,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 0 are filled, and all has been read from buffers 1
         next_a0, next_a1 = fetch_a(a_words0, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -508,7 +507,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -516,17 +515,17 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         store_a(a_buffer1, a_tile)
-        b_tile = load_b(b_pointer, b_column, n - column, whole)
+        b_tile = load_b(b_pointer)
         next_a0, next_a1 = fetch_a(a_words0, 2, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -536,7 +535,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -544,7 +543,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -552,7 +551,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -560,7 +559,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -573,7 +572,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -581,7 +580,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -589,7 +588,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1

@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TT), 1x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (148fae97e168).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (6c1ee27c685c).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 64 --block-n 64 --block-k 32 --warps 1x2 --a-order mk \
@@ -243,7 +243,7 @@ def mma(accumulator, a, b):
 
 
 @gluon.jit
-def load_a(pointer, index, left, whole: gl.constexpr):
+def load_a(pointer):
     """Load a tile of A, all of its k within the matrix. Its rows beyond repeat the last one."""
     return gl.load(pointer)
 
@@ -285,9 +285,8 @@ def store_b(buffer, tile):
 
 
 @gluon.jit
-def fetch_b(words, step, part):
-    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of one part of the columns."""
-    words = words
+def fetch_b(words, step):
+    """Fetch the fragments of k-steps 2 * step and 2 * step + 1, of all columns."""
     fragment = words.slice(2 * step, 1, dim=0).load(FRAGMENT_B)
     first = fragment.permute([0, 1, 3, 2]).reshape([32, 4])
     fragment = words.slice(2 * step + 1, 1, dim=0).load(FRAGMENT_B)
@@ -305,7 +304,7 @@ def operand_b(fragment):
 
 @gluon.jit
 def zeros():
-    """The accumulator of one part of the rows, empty."""
+    """The accumulator of one part of the block, empty."""
     return gl.zeros([2, 2, 2, 4, 2, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
 
 
@@ -413,16 +412,16 @@ def matmul_kernel(
     product0 = zeros()
     product1 = zeros()
     a0, a1 = fetch_a(a_words0, 0, 0)
-    b0, b1 = fetch_b(b_words0, 0, 0)
+    b0, b1 = fetch_b(b_words0, 0)
     for _ in range(0, more // 2):
         a_pointer_next = a_pointer + 32 * stride_ak
         b_pointer_next = b_pointer + 32 * stride_bk
-        a_tile = load_a(a_pointer, a_row, m - row, whole)
+        a_tile = load_a(a_pointer)
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -430,7 +429,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -440,7 +439,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -450,16 +449,16 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
-        a_tile = load_a(a_pointer_next, a_row, m - row, whole)
+        a_tile = load_a(a_pointer_next)
         next_a0, next_a1 = fetch_a(a_words1, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -467,7 +466,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -477,7 +476,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -487,19 +486,19 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 0 are filled, and all has been read from buffers 1
         next_a0, next_a1 = fetch_a(a_words0, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
         a_pointer += 64 * stride_ak
         b_pointer += 64 * stride_bk
     if more % 2 == 1:
-        a_tile = load_a(a_pointer, a_row, m - row, whole)
+        a_tile = load_a(a_pointer)
         next_a0, next_a1 = fetch_a(a_words0, 0, 1)
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -507,7 +506,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -517,7 +516,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -527,7 +526,7 @@ def matmul_kernel(
         a0, a1 = next_a0, next_a1
         gl.barrier()  # buffers 1 are filled, and all has been read from buffers 0
         next_a0, next_a1 = fetch_a(a_words1, 0, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 0, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 0)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -535,7 +534,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -543,7 +542,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -551,7 +550,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words1, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words1, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words1, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -564,7 +563,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 1, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 1, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 1)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -572,7 +571,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 2, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 2, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 2)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1
@@ -580,7 +579,7 @@ def matmul_kernel(
         product0 = multiply(product0, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         next_a0, next_a1 = fetch_a(a_words0, 3, 0)
-        next_b0, next_b1 = fetch_b(b_words0, 3, 0)
+        next_b0, next_b1 = fetch_b(b_words0, 3)
         product1 = multiply(product1, a0, a1, b0, b1)
         a0, a1 = next_a0, next_a1
         b0, b1 = next_b0, next_b1

@@ -15,6 +15,11 @@ from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.staging import VECTOR_BYTES
 
 LANES = 32
+PER_THREAD = 4
+"""Neighbours that a thread of the second kernel, or of one that splits an operand, takes: 16 bytes of fp32."""
+EXPONENT_BIAS = 127
+TOP_EXPONENT = 14
+"""Exponent of a row's largest element when it is scaled: half of what fp16 holds."""
 KNOWN = 16
 """Triton knows of an integer argument whether it is a multiple of this, and of nothing less."""
 WIDTH = 112
@@ -76,7 +81,7 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
             (name, "larger" if comparison == ">" else "smaller", comparison)
             for name, comparison in request.expression.helpers.items()
         ],
-        "formula": _formula(request),
+        "formula": formula(request),
         "added": [(name, LETTERS[name]) for name in arrays[1:]],
         "stored": [(name, LETTERS[name]) for name in arrays],
         "exponents": exponents,
@@ -91,13 +96,12 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
         "host_defaults": "".join(f", {name}=1.0" for name in scalars),
         "host_scalars": "".join(f", {name}" for name in scalars),
         "work": work,
-        "given_dtype": request.given_dtype,
         "split_k": request.split_k,
         "products": PRODUCTS,
-        "padding": VECTOR_ELEMENTS,
+        "lifted": EXPONENT_BIAS + TOP_EXPONENT,
         "finish_rows": request.num_warps,
-        "finish_columns": 4 * LANES,
-        "num_warps": request.num_warps,
+        "finish_columns": PER_THREAD * LANES,
+        "finish_layout": f"[1, {PER_THREAD}], [1, {LANES}], [{request.num_warps}, 1], [1, 0]",
         "statistics_dtype": STATISTICS_DTYPE,
         "exponent_dtype": EXPONENT_DTYPE,
         "splitters": [_splitter(request, name) for name in "ab"] if parts else [],
@@ -164,11 +168,11 @@ def _splitter(request: FastMatmulRequest, name: str) -> SplitView:
     size = "m" if name == "a" else "n"
     warps = request.num_warps
     if along_k:
-        rows, depth = 2 * warps, 8 * LANES
-        layout = f"[1, 4], [1, {LANES}], [{warps}, 1], [1, 0]"
+        rows, depth = 2 * warps, 2 * PER_THREAD * LANES
+        layout = f"[1, {PER_THREAD}], [1, {LANES}], [{warps}, 1], [1, 0]"
     else:
         rows, depth = LANES, 16 * warps
-        layout = f"[4, 1], [8, 4], [1, {warps}], [0, 1]"
+        layout = f"[{PER_THREAD}, 1], [8, 4], [1, {warps}], [0, 1]"
     sides = ("lo", "hi") if name == "a" else ("hi", "lo")
     return SplitView(
         name=name,
@@ -192,7 +196,7 @@ def _dtypes(request: FastMatmulRequest) -> list[tuple[str, str]]:
     return found + [("residual", result)] * request.residual
 
 
-def _formula(request: FastMatmulRequest) -> str:
+def formula(request: FastMatmulRequest) -> str:
     """Return what C is, for the docstrings."""
     alpha, beta = ("alpha ", "beta ") if request.scale else ("", "")
     text = f"{alpha}A B" + f" + {beta}bias" * request.bias

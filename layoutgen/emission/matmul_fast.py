@@ -29,8 +29,6 @@ class OperandView:
     tile: LayoutView
     fragment: LayoutView
     block: int
-    rows: int
-    columns: int
     axis_dim: int
     k_dim: int
     axis_index: str
@@ -44,6 +42,9 @@ class OperandView:
     strided: str
     contiguous: str
     part: str
+    load_parameters: str
+    fetch_parameters: str
+    fetched: str
     relabelled: tuple[str, str, str]
     along_k: bool
     shape: str
@@ -84,7 +85,7 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "c_dtype": request.c_dtype,
         "group_m": request.group_m,
         "tile": request.accumulate == "tile",
-        "first": list(first_lines()),
+        "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
         "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
@@ -136,7 +137,6 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
     way = request.operands[name]
     words, upper = request.words, name.upper()
     axis = "m" if name == "a" else "n"
-    rows, columns = way.shape
     groups, vectors, group, vector = way.buffer
     per_vector = vector * request.element_bytes // WORD_BYTES
     block, k = way.words.shape
@@ -178,8 +178,6 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
         tile=loaded,
         fragment=fragment,
         block=request.block_m if name == "a" else request.block_n,
-        rows=rows,
-        columns=columns,
         axis_dim=1 if way.along_k else 0,
         k_dim=0 if way.along_k else 1,
         axis_index="[:, None]" if way.along_k else "[None, :]",
@@ -192,7 +190,10 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
         fetch=fetch,
         strided=across if way.along_k else along,
         contiguous=along if way.along_k else across,
-        part="words" if way.parts == 1 else f"words.slice({inner} * part, {inner}, dim={outer})",
+        part="" if way.parts == 1 else f"words.slice({inner} * part, {inner}, dim={outer})",
+        load_parameters="pointer" if way.along_k else "pointer, index, left, whole: gl.constexpr",
+        fetch_parameters="words, step" if way.parts == 1 else "words, step, part",
+        fetched=f"all {AXES[axis]}s" if way.parts == 1 else f"one part of the {AXES[axis]}s",
         relabelled=(str(list(relabelling.split)), str(list(relabelling.order)), str(list(relabelling.shape))),
         along_k=way.along_k,
         shape=(A_ORDERS if name == "a" else B_ORDERS)[order].split("]")[0] + "]",
@@ -222,10 +223,24 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
     return kept
 
 
-def first_lines() -> Iterator[str]:
+def first_lines(request: FastMatmulRequest) -> Iterator[str]:
     """Yield the statements that fetch what the first tile begins with."""
-    yield "a0, a1 = fetch_a(a_words0, 0, 0)"
-    yield "b0, b1 = fetch_b(b_words0, 0, 0)"
+    yield f"a0, a1 = {_fetch(request, 'a', 0, 0, 0)}"
+    yield f"b0, b1 = {_fetch(request, 'b', 0, 0, 0)}"
+
+
+def _load(request: FastMatmulRequest, name: str, suffix: str) -> str:
+    """Return the call that loads a tile of an operand."""
+    if request.operands[name].along_k:
+        return f"load_{name}({name}_pointer{suffix})"
+    size = "m" if name == "a" else "n"
+    return f"load_{name}({name}_pointer{suffix}, {name}_{AXES[size]}, {size} - {AXES[size]}, whole)"
+
+
+def _fetch(request: FastMatmulRequest, name: str, buffer: int, step: int, part: int) -> str:
+    """Return the call that fetches two k-steps of one part of an operand."""
+    where = f", {part}" if request.operands[name].parts > 1 else ""
+    return f"fetch_{name}({name}_words{buffer}, {step}{where})"
 
 
 def _fetches(request: FastMatmulRequest) -> int:
@@ -252,17 +267,17 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
     for step, part in product(range(steps), range(parts)):
         last = (step, part) == (steps - 1, parts - 1)
         if prefetch and step == part == 0:
-            yield f"a_tile = load_a(a_pointer{suffix}, a_row, m - row, whole)"
+            yield f"a_tile = {_load(request, 'a', suffix)}"
         if last and prefetch:
             yield _barrier(current, following)
         if not last:
             ahead = step * parts + part + 1
-            yield f"next_a0, next_a1 = fetch_a(a_words{current}, {ahead // parts}, {ahead % parts})"
+            yield f"next_a0, next_a1 = {_fetch(request, 'a', current, *divmod(ahead, parts))}"
             if part == parts - 1:
-                yield f"next_b0, next_b1 = fetch_b(b_words{current}, {step + 1}, 0)"
+                yield f"next_b0, next_b1 = {_fetch(request, 'b', current, step + 1, 0)}"
         elif prefetch:
-            yield f"next_a0, next_a1 = fetch_a(a_words{following}, 0, 0)"
-            yield f"next_b0, next_b1 = fetch_b(b_words{following}, 0, 0)"
+            yield f"next_a0, next_a1 = {_fetch(request, 'a', following, 0, 0)}"
+            yield f"next_b0, next_b1 = {_fetch(request, 'b', following, 0, 0)}"
         result = f"sum{part}" if apart else f"product{part}"
         yield f"{result} = multiply({'zeros()' if apart and step == 0 else result}, a0, a1, b0, b1)"
         if apart and step == steps - 1 and part > 0:
@@ -273,7 +288,7 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
                 yield "b0, b1 = next_b0, next_b1"
         if prefetch and (step, part) == a_stored:
             yield f"store_a(a_buffer{following}, a_tile)"
-            yield f"b_tile = load_b(b_pointer{suffix}, b_column, n - column, whole)"
+            yield f"b_tile = {_load(request, 'b', suffix)}"
         if prefetch and (step, part) == b_stored:
             yield f"store_b(b_buffer{following}, b_tile)"
     if apart:

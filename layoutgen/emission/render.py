@@ -13,13 +13,16 @@ from typing import Any
 
 import layoutgen
 from layoutgen.emission.context import context, signature
+from layoutgen.emission.matmul_around import formula
 from layoutgen.emission.views import tiling_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
+from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling import Tiling
 
 LINE = 110
+WORD = r"(?:'[^']*'|\S)+"
 
 
 @dataclass(frozen=True)
@@ -121,11 +124,33 @@ def _describe(request: Request) -> tuple[str, str]:
         )
     left = "[M, K]" if request.a_order == "mk" else "[K, M]"
     order = "[K, N]" if request.b_order == "kn" else "[N, K]"
+    title = f"Matrix product: A {left} by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}."
+    operands, more = request.given_dtype, ""
+    if isinstance(request, FastMatmulRequest):
+        more = _beside_the_product(request)
+        if request.operand_dtype:
+            operands += f" as two {request.dtype} parts"
     return (
-        f"Matrix product: A {left} by B {order}, tiles of {request.block_m}x{request.block_n}x{request.block_k}.",
+        title,
         f"Tensor-core products of {shape} ({request.atom}), {request.warps[0]}x{request.warps[1]} warps; operands "
-        f"{request.given_dtype},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.",
+        f"{operands},\naccumulated in float32, C in {request.c_dtype}; any strides, any sizes.{more}",
     )
+
+
+def _beside_the_product(request: FastMatmulRequest) -> str:
+    """Return, in lines of their own, what a fast matmul does beside a plain product of what it is given."""
+    lines = []
+    if request.accumulate == "tile":
+        lines.append("Each K tile is summed from zero, and the tiles are added in float32, rounded to nearest.")
+    if request.split_k > 1:
+        lines.append(
+            f"{request.split_k} blocks share each sum over K; a second kernel adds their partial sums in order."
+        )
+    if (text := formula(request)) != "A B":
+        lines.append(f"C = {text}.")
+    if request.epilogue not in EPILOGUES:
+        lines.append(f"epilogue(x) = {request.expression.gluon.replace('gl.', '')}.")
+    return "".join(f"\n{line}" for line in lines)
 
 
 def command(request: Request) -> str:
@@ -167,11 +192,14 @@ def command(request: Request) -> str:
 
 
 def _continued(words: str) -> str:
-    """Break a command that is too long for a line, as a shell takes it. Words in quotes stay whole."""
+    """Break a command that is too long for a line, as a shell takes it.
+
+    Words in quotes stay whole, and an option stays with its value.
+    """
     if len(words) <= LINE:
         return words
     lines = [""]
-    for word in re.findall(r"(?:'[^']*'|\S)+", words):
+    for word in re.findall(rf"--\S+ (?!--){WORD}|{WORD}", words):
         if len(lines[-1]) + len(word) > LINE - 10:
             lines.append("")
         lines[-1] += f"{word} "
