@@ -21,15 +21,8 @@ from layoutgen.toolchain import compile_kernel, read_kernel
 
 DOC = Path(__file__).parents[1] / "docs" / "matmul.md"
 ORDERS = tuple((a, b) for a in ("mk", "km") for b in ("kn", "nk"))
-TILES = (
-    (128, 128, 32, "2x2"),
-    (128, 256, 32, "2x4"),
-    (128, 64, 32, "1x2"),
-    (64, 128, 32, "1x2"),
-    (128, 64, 16, "2x1"),
-    (64, 64, 16, "1x1"),
-    (64, 64, 32, "1x2"),
-)
+WIDE_TILE = (128, 256, 32, "2x4")
+"""Shown beside the profile's tiles: eight warps, of which an SM holds one block."""
 DEPTHS = (256, 1024, 4096)
 MODES = ({"accumulate": "unit"}, {"accumulate": "tile"}, {"accumulate": "tile", "operand_dtype": "float32"})
 SHAPES = (
@@ -51,7 +44,7 @@ on a card.
 
     layoutgen emit matmul --design fast -o matmul.py              # 128x128x32, 2x2 warps, A [M, K], B [K, N]
     layoutgen emit matmul --design fast --a-order km --b-order nk -o matmul.py
-    layoutgen emit matmul --design fast --block-m 128 --block-n 64 --block-k 16 --warps 2x1 -o matmul.py
+    layoutgen emit matmul --design fast --block-m 128 --block-n 64 --block-k 32 --warps 1x2 -o matmul.py
     layoutgen emit matmul --design fast --scale --bias --epilogue silu --rounded --residual -o linear.py
     layoutgen emit matmul --design fast --shape 1,256,256,16384 -o matmul.py       # the tile for a size, and a split K
     layoutgen emit matmul --design fast --operand-dtype float32 --accumulate tile -o matmul32.py
@@ -77,8 +70,13 @@ on a card.
   the next tile.
 - **No masks in the loop.** The last K tile, which alone may be cut, comes first. Rows along which vectors do not
   run repeat the last one; along vectors, tiles are loaded unmasked when the size is a multiple of the block
-  (`whole`), and masked otherwise. Offsets within a tile take 32 bits unless the strides need more (`wide`). Both
-  are decided per launch.
+  (`whole`), and masked otherwise. Where sizes and strides are multiples of 8 the kernel says so to the compiler
+  (`vectors`), which knows by itself of multiples of 16 alone. Offsets within a tile take 32 bits unless the strides
+  need more (`wide`). All three are decided per launch.
+
+What follows the product, C = epilogue(alpha A B + beta bias) + residual, is done in fp32 on the accumulator. What is not
+finite shows: maximum and minimum, and so relu, are NaN where an argument is, and a factor of 0 gives NaN for it, where
+BLAS would not look at the product (alpha = 0) or the bias (beta = 0).
 
 What is proved before anything is emitted: the claims of [design.md](design.md) for the tiling and for its operands
 as words, that each buffer is filled, each place once, and that every fetch reads what the instruction wants from
@@ -213,20 +211,61 @@ def tile_name(tile: FastMatmulTile) -> str:
     return f"{tile.block_m}x{tile.block_n}x{tile.block_k}"
 
 
+def warps_name(tile: FastMatmulTile) -> str:
+    return "x".join(map(str, tile.warps))
+
+
+def rates() -> list[list[object]]:
+    """Return the profile's tiles and what is predicted of each."""
+    return [
+        [tile_name(tile), warps_name(tile), tile.accumulate, ", ".join(map(str, tile.tflops))]
+        for tile in profile_tiles()
+    ]
+
+
+def profile_tiles() -> tuple[FastMatmulTile, ...]:
+    card = load_profile("volta")
+    assert card.unit is not None
+    return card.unit.matmul_fast
+
+
+def shown_tiles() -> list[tuple[int, int, int, str]]:
+    """Return the tiles whose figures are shown: the profile's for `unit`, and a wider one behind the first."""
+    first, *others = (
+        (tile.block_m, tile.block_n, tile.block_k, warps_name(tile))
+        for tile in profile_tiles()
+        if tile.accumulate == "unit"
+    )
+    return [first, WIDE_TILE, *others]
+
+
+def text(**tables: str) -> str:
+    """Return the page."""
+    import triton
+
+    parts = choose_matmul(load_profile("volta"), (1, 4096, 4096, 4096), "tile", PRODUCTS)
+    return TEXT.format(
+        triton=triton.__version__,
+        rates=table(["tile", "warps", "accumulate", "TFLOP/s with 1, 2, ... blocks on an SM"], rates()),
+        choices=table(["M x N x K", "tile, warps", "split K", "blocks", "us", "us, first tile", "TFLOP/s"], choices()),
+        parts_ms=f"{parts.seconds * 1e3:.1f}",
+        parts_tile=tile_name(parts.tile),
+        **tables,
+    )
+
+
 def choices() -> list[list[object]]:
     """Return what is chosen for some sizes, and how long that is predicted to take beside the first tile, unsplit."""
     card = load_profile("volta")
-    assert card.unit is not None
     rows: list[list[object]] = []
     for shape in SHAPES:
         found = choose_matmul(card, shape)
-        plain = launch_seconds(card.unit.matmul_fast[0], shape, 1, card)
-        warps = "x".join(map(str, found.tile.warps))
+        plain = launch_seconds(profile_tiles()[0], shape, 1, card)
         tflops = 2 * prod(shape) / found.seconds / 1e12
         rows.append(
             [
                 "x".join(map(str, shape[1:])),
-                f"{tile_name(found.tile)}, {warps}",
+                f"{tile_name(found.tile)}, {warps_name(found.tile)}",
                 found.split_k,
                 found.blocks,
                 f"{found.seconds * 1e6:.0f}",
@@ -238,15 +277,13 @@ def choices() -> list[list[object]]:
 
 
 def main() -> None:
-    import triton
-
     columns = ["registers", "bytes spilled", "instructions per HMMA", "predicted TFLOP/s", "over staggers"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         orders = [[a, b, *figures(folder, a_order=a, b_order=b)] for a, b in ORDERS]
         tiles = [
             [f"{m}x{n}x{k}", warps, *figures(folder, block_m=m, block_n=n, block_k=k, warps=warps)]
-            for m, n, k, warps in TILES
+            for m, n, k, warps in shown_tiles()
         ]
         tiles.append(["128x128x32, --group-m 8", "2x2", *figures(folder, group_m=8)])
         apart = [
@@ -257,26 +294,12 @@ def main() -> None:
             [k, *(f"{mean:.1e}, {most:.1e}" for mean, most in (errors(folder, k, **mode) for mode in MODES))]
             for k in DEPTHS
         ]
-    card = load_profile("volta")
-    assert card.unit is not None
-    rates = [
-        [tile_name(tile), "x".join(map(str, tile.warps)), tile.accumulate, ", ".join(map(str, tile.tflops))]
-        for tile in card.unit.matmul_fast
-    ]
-    parts = choose_matmul(card, (1, 4096, 4096, 4096), "tile", PRODUCTS)
     DOC.write_text(
-        TEXT.format(
-            triton=triton.__version__,
+        text(
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
             apart=table(["A", "B", *columns], apart),
             drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
-            rates=table(["tile", "warps", "accumulate", "TFLOP/s with 1, 2, ... blocks on an SM"], rates),
-            choices=table(
-                ["M x N x K", "tile, warps", "split K", "blocks", "us", "us, first tile", "TFLOP/s"], choices()
-            ),
-            parts_ms=f"{parts.seconds * 1e3:.1f}",
-            parts_tile=tile_name(parts.tile),
         ),
         encoding="utf-8",
     )
