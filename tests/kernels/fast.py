@@ -1,29 +1,17 @@
 """What the tests of the fast attention design share."""
 
-import functools
 import hashlib
-import tempfile
-from pathlib import Path
 
 import layoutgen as lg
-from layoutgen.cpu import Tensor, launch, parse_ptx
-from layoutgen.execution import run_kernel
-from layoutgen.kernels.request import Array, contiguous
-from layoutgen.toolchain import build_kernel, read_kernel
+from layoutgen.execution import call, run_kernel
+from layoutgen.toolchain import read_kernel
+from tests.kernels.launching import emitted
 
-FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
 
 
 def kernel(head_dim, **options):
     return lg.attention(head_dim=head_dim, design="fast", **{"block_m": 32, "block_n": 16, **options})
-
-
-@functools.cache
-def emitted(made: lg.Kernel):
-    folder = Path(FOLDER.name) / str(abs(hash(made)))
-    folder.mkdir(exist_ok=True)
-    return read_kernel(made.write(folder))
 
 
 def check_run(made, launch):
@@ -35,7 +23,7 @@ def check_run(made, launch):
     return result
 
 
-def compute(made, values, strides=None, scale=None, source=None):
+def compute(made, values, strides=None, source=None, **scalars):
     """Return the outputs of a kernel for given inputs, by name. Post-condition: no finding.
 
     `strides` are those of single inputs, in elements; `source` replaces the kernel's file.
@@ -47,16 +35,7 @@ def compute(made, values, strides=None, scale=None, source=None):
         file = read_kernel(path)
     batch, heads, t_q, head_dim = values["q"].shape
     _, kv_heads, t_k, value_dim = values["v"].shape
-    arrays = made.request.arrays((batch, heads, kv_heads, t_q, t_k, head_dim, value_dim))
-    for name, value in values.items():
-        dtype = str(value.dtype)
-        own = (strides or {}).get(name)
-        arrays[name] = contiguous(value.shape, dtype) if own is None else Array(value.shape, own, dtype)
-    build = build_kernel(file, "sm_70", arrays, **({} if scale is None else {"scale": scale}))
-    tensors = {name: Tensor.input(name, value, arrays[name].strides) for name, value in values.items()}
-    for name in ("out", "lse"):
-        tensors[name] = Tensor.output(name, arrays[name].shape, arrays[name].dtype)
-    arguments = [tensors.get(name, value) for name, value in build.arguments]
-    report = launch(parse_ptx(build.ptx), build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes)
-    assert report.findings == (), [str(finding) for finding in report.findings]
-    return {name: tensors[name].array for name in ("out", "lse")}
+    found = call(file, (batch, heads, kv_heads, t_q, t_k, head_dim, value_dim), values, strides, **scalars)
+    for report in found.reports:
+        assert report.findings == (), [str(finding) for finding in report.findings]
+    return {name: found.arrays[name] for name in ("out", "lse")}
