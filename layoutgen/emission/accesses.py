@@ -193,9 +193,9 @@ class Walk:
             span = stop - start + Polynomial.constant(step.value - 1)
             count = self.symbols.extreme(False, ZERO, self.symbols.quotient(span, step.value, False))
             number = self.symbols.index("loop", count)
-            names = self._bound(loop.target, start + number * step, names)
+            self._bind(loop.target, start + number * step, names)
         else:
-            names = self._bound(loop.target, OPAQUE, names)
+            self._bind(loop.target, OPAQUE, names)
         carried = [name for name in _written(*loop.body) if isinstance(names.get(name), Polynomial | Pointer)]
         moved = self._increments(loop.body, names, carried)
         for name in carried:
@@ -214,10 +214,6 @@ class Walk:
             delta = moved.get(name)
             start_value = self._at(before[name], -delta if delta is not None else None, number)
             names[name] = self._at(start_value, delta, count)
-
-    def _bound(self, target: ast.expr, value: Value, names: dict[str, Value]) -> dict[str, Value]:
-        self._bind(target, value, names)
-        return names
 
     def _at(self, value: Value, delta: Polynomial | None, times: Polynomial | None) -> Value:
         if delta is None or times is None or value is OPAQUE:
@@ -286,10 +282,26 @@ class Walk:
             return value if all(_keeps(item) for item in _items(node.slice)) else OPAQUE
         if isinstance(node, ast.Call):
             return self._call(node, names)
+        if isinstance(node, ast.IfExp):
+            return self._choice(node, names)
         for inner in ast.iter_child_nodes(node):
             if isinstance(inner, ast.expr):
                 self.value(inner, names)
         return OPAQUE
+
+    def _choice(self, node: ast.IfExp, names: dict[str, Value]) -> Value:
+        """Follow `a if test else b`: the way that a known condition takes, else both, each under its condition."""
+        test = self.value(node.test, names)
+        known = test.value if isinstance(test, Formula) else test if isinstance(test, bool) else None
+        if known is not None:
+            return self.value(node.body if known else node.orelse, names)
+        condition = test if isinstance(test, Formula) else OPAQUE
+        self.path.append(condition)
+        first = self.value(node.body, names)
+        self.path[-1] = ~condition if condition is not None else OPAQUE
+        second = self.value(node.orelse, names)
+        self.path.pop()
+        return first if first == second else OPAQUE
 
     def _call(self, node: ast.Call, names: dict[str, Value]) -> Value:
         keywords = {keyword.arg: self.value(keyword.value, names) for keyword in node.keywords}

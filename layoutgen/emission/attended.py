@@ -72,7 +72,7 @@ def _tile(
     def unfollowed(what: str) -> Fault:
         return Fault(where, f"{what} of this call of attend cannot be followed", False)
 
-    keys = names.get("keys")
+    keys = names.get("keys_left")
     if not isinstance(keys, Polynomial) or call.condition is None:
         return unfollowed("the keys that are left or the condition")
     base = Polynomial.symbol("t_k") - keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ from layoutgen.emission.attention_fast_views import (
     value_views,
 )
 from layoutgen.emission.attention_sums_views import partial_view
-from layoutgen.emission.views import TRITON_TYPE, MmaView, legend, mma_view
+from layoutgen.emission.views import LEAST_BIAS, TRITON_TYPE, MmaView, legend, mma_view
+from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.kernels.attention_features import ALIGNMENTS, MASK_DTYPES
 from layoutgen.kernels.request import STATISTICS_DTYPE
@@ -25,7 +27,10 @@ from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.tiling import Relabelling
 from layoutgen.tiling.relabelling import relabel
 
-FLOAT32_MAX = 3.4028234663852886e38
+SCALES = ("1e-30", "1e30")
+"""The least and the largest scale that a launch takes: fp32 holds them and their products with other factors."""
+DOCSTRING = 112
+"""Characters of a line in an emitted docstring."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Rounding:
 
     low: int
     high: int
-    asm: str
+    asm: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,13 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     vector = VECTOR_BYTES // request.element_bytes
     parts, value_parts = list(part_views(request)), list(value_views(request))
     partial = partial_view(request)
-    cuts, pieces = cut_scores(request.block_n, chain.group)
+    cuts, pieces = cut_scores(request.block_n, chain.group, "columns" if request.reordered else "keys")
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
+    single = request.o_dtype == STATISTICS_DTYPE
+    column = f"gl.arange(0, {request.block_n}, layout=gl.SliceLayout(0, MATRIX_S))"
     overhang = sum(request.parts) > request.head_dim or sum(request.value_parts) > request.value_dim
+    # Aligned at the first key and without a left end every row sees key 0, in the first tile of its block.
+    blind = request.left is not None or _bottom_right(request) or request.bias or request.mask
     arrays = "q, k, v, out, lse" + "".join(f", {name}" for name in ("bias", "mask", "sinks") if getattr(request, name))
     return {
         "log2_e": repr(math.log2(math.e)),
@@ -100,42 +109,35 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "cuts": cuts,
         "pieces": pieces,
         "spans": _spans(request),
-        "rounding": _rounding(),
+        "rounding": rounding(request.dtype),
         "in_registers": _in_registers(request),
         # Where later queries see more keys, and none fewer.
         "longest_last": request.right is not None and request.left is None,
         "left": request.left,
         "right": request.right,
         "aligned": request.left is not None or request.right is not None,
-        "bottom_right": request.alignment != ALIGNMENTS[0],
+        "bottom_right": _bottom_right(request),
         # Where a row may have seen no key yet, its weights are taken against 0 and not against -inf.
-        "rows_may_be_blind": request.left is not None
-        or (request.right is not None and _blind(request))
-        or request.bias
-        or request.mask,
-        "masked_rows": "if masked:" if not request.bias else None,
+        "rows_may_be_blind": blind,
+        "reference": "reference" if blind else "new_max",
         "bias": request.bias,
         "mask": request.mask,
         "in_log2": request.softcap is not None or request.bias,
         "reordered": request.reordered,
         "key_bits": _key_bits(request),
         "to_scores": _to_scores(request),
-        "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
+        "least_bias": repr(LEAST_BIAS).replace("e+", "e"),
         "softcap": request.softcap,
         "cap": repr((request.softcap or 0) * math.log2(math.e)),
         "slope": repr(2 / (request.softcap or 1)),
         "sinks": request.sinks,
         "o_dtype": request.o_dtype,
-        "more_shapes": (", bias [B, H, Tq, Tk]" if request.bias else "")
-        + (", mask [B, H, Tq, Tk]" if request.mask else "")
-        + (", sinks [H]" if request.sinks else ""),
-        "bias_dtype": f"bias {request.dtype} or {STATISTICS_DTYPE}, " if request.bias else "",
-        "mask_dtype": f"mask {' or '.join(MASK_DTYPES)} (not 0: the query attends to the key), "
-        if request.mask
-        else "",
-        "float32": "".join(
-            [", out" if request.o_dtype == STATISTICS_DTYPE else "", " and sinks" if request.sinks else ""]
-        ),
+        "array_lines": _array_lines(request),
+        "stored_rows": "rows * share" if single else f"(rows * share).to(gl.{request.o_dtype})",
+        "value_size": "head_dim" if request.value_dim == request.head_dim else str(request.value_dim),
+        "scales": SCALES,
+        "load_keys": "load_keys" if request.reordered else "load_tile",
+        "column_of_scores": f"key_of({column})" if request.reordered else column,
         "buffers": [
             *(f"{kind}_buffer{part.suffix}" for kind in "qk" for part in parts),
             *(f"v_buffer{part.suffix}" for part in value_parts),
@@ -197,15 +199,31 @@ def _to_scores(request: FastAttentionRequest) -> Relabelling:
     return relabel((*request.key_order, *rows), codomain, codomain)
 
 
-def _blind(request: FastAttentionRequest) -> bool:
-    """Whether a row may see no key in the first tile that a block attends to.
-
-    Aligned at the first key and without a left end, every row sees key 0, unless the right end lies before it.
-    """
-    return request.alignment != ALIGNMENTS[0]
+def _bottom_right(request: FastAttentionRequest) -> bool:
+    return request.alignment == ALIGNMENTS[1]
 
 
-def _rounding() -> Rounding:
+def _array_lines(request: FastAttentionRequest) -> list[str]:
+    """Return the lines of a docstring that say what a launch takes."""
+    d, value = request.head_dim, request.value_dim
+    text = f"q and out are [B, H, Tq, {d}], k and v [B, Hkv, Tk, {d}] with Hkv dividing H, lse [B, H, Tq]"
+    if value != d:
+        text = (
+            f"q is [B, H, Tq, {d}], k [B, Hkv, Tk, {d}] and v [B, Hkv, Tk, {value}] with Hkv dividing H, "
+            f"out [B, H, Tq, {value}], lse [B, H, Tq]"
+        )
+    text += ", bias [B, H, Tq, Tk]" * request.bias + ", mask [B, H, Tq, Tk]" * request.mask
+    text += ", sinks [H]" * request.sinks
+    single = ["lse", *["out"] * (request.o_dtype == STATISTICS_DTYPE), *["sinks"] * request.sinks]
+    listed = single[0] if len(single) == 1 else f"{', '.join(single[:-1])} and {single[-1]}"
+    text += f"; strides are free. {listed} {'is' if len(single) == 1 else 'are'} {STATISTICS_DTYPE}, "
+    text += f"bias {request.dtype} or {STATISTICS_DTYPE}, " * request.bias
+    text += f"mask {' or '.join(MASK_DTYPES)} (not 0: the query attends to the key), " * request.mask
+    text += f"everything else {request.dtype}. scale must be positive; it defaults to 1 / sqrt({d}). "
+    return textwrap.wrap(f"{text}Raises TypeError or ValueError on anything else.", DOCSTRING)
+
+
+def rounding(dtype: str) -> Rounding:
     """Return how fp32 weights are rounded to halves by their bits.
 
     The exponent of a weight times 2^-(112 - high) is, as fp32 keeps it, the one that fp16 keeps of the weight times
@@ -213,11 +231,13 @@ def _rounding() -> Rounding:
     with high = 11 those are the weights that a conversion would round to 0. The 32 bits are shifted up by 3 to the
     upper half instead, where those of two weights are picked together.
     """
+    if dtype != "float16":
+        raise LayoutgenError(f"design fast: weights are rounded to float16 by their bits; {dtype} has other exponents")
     high = 11
     exponents = 127 - 15  # by how much fp32 and fp16 differ in what they keep of an exponent
     asm = (
-        "{ .reg .b32 low, high; mad.lo.u32 low, $1, 8, 0x8000; mad.lo.u32 high, $2, 8, 0x8000; "
-        "prmt.b32 $0, low, high, 0x7632; }"
+        "{ .reg .b32 low, high; mad.lo.u32 low, $1, 8, 0x8000; mad.lo.u32 high, $2, 8, 0x8000; ",
+        "prmt.b32 $0, low, high, 0x7632; }",
     )
     return Rounding(exponents - high, high, asm)
 
@@ -235,11 +255,11 @@ def _in_registers(request: FastAttentionRequest) -> InRegisters:
 def _spans(request: FastAttentionRequest) -> list[Span]:
     """Return the runs of tiles, by the names that the kernel gives to their ends."""
     if request.left is None:
-        return [Span("0", "whole", False), Span("whole", "tiles", True)]
+        return [Span("0", "unmasked_tiles", False), Span("unmasked_tiles", "tiles", True)]
     return [
         Span("first_tile", "gl.minimum(clear, tiles)", True),
-        Span("clear", "whole", False),
-        Span("gl.maximum(clear, whole)", "tiles", True),
+        Span("clear", "unmasked_tiles", False),
+        Span("gl.maximum(clear, unmasked_tiles)", "tiles", True),
     ]
 
 

@@ -103,10 +103,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class Piece:
-    """One group of keys: its scores, and V's first row in the buffer."""
+    """One group of keys: its scores, V's first row in the buffer, and the comment that tells it from the others."""
 
     scores: str
     row: int
+    what: str
 
 
 @dataclass(frozen=True)
@@ -270,12 +271,12 @@ def operand_views(request: FastAttentionRequest) -> Iterator[Operand]:
     for part, chain in request.chains.items():
         product = request.output_products[part]
         view = operand_view(f"operand_p{part}", "WEIGHTS", product.relabel_a)
-        yield Operand(view, f"The weights of a step, told apart by {chain.gathered[0]},", "", f"ACCUMULATOR_O{part}")
+        yield Operand(view, f"A step's weights, told apart by {chain.gathered[0]},", "", f"ACCUMULATOR_O{part}")
         view = operand_view(f"operand_v{part}", f"FRAGMENT_V{part}", product.relabel_b)
         yield Operand(view, f"{chain.k} keys of V", ".permute([1, 0])", f"ACCUMULATOR_O{part}")
 
 
-def cut_scores(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
+def cut_scores(keys: int, group: int, called: str = "keys") -> tuple[list[Cut], list[Piece]]:
     """Return the cuts that take S apart into groups of keys, and the groups."""
     cuts: list[Cut] = []
     names = ["scores"]
@@ -286,7 +287,11 @@ def cut_scores(keys: int, group: int) -> tuple[list[Cut], list[Piece]]:
         lows, highs = pieces[::2], pieces[1::2]
         cuts += [Cut(low, high, name, columns) for low, high, name in zip(lows, highs, names, strict=True)]
         names, columns = pieces, half
-    return cuts, [Piece(name, number * group) for number, name in enumerate(names)]
+    firsts = range(0, keys, group)
+    return cuts, [
+        Piece(name, first, f"{called} {first} to {first + group - 1}")
+        for name, first in zip(names, firsts, strict=True)
+    ]
 
 
 def exchanged_bits(source: LinearLayout, target: LinearLayout, names: dict[str, list[str]]) -> tuple[str, str]:

@@ -30,7 +30,7 @@ class SumsView:
     whole: str
     pieces: tuple[SumsPiece, ...]
     rows: tuple[int, ...]
-    comment: str
+    comment: tuple[str, ...]
 
 
 def partial_view(request: FastAttentionRequest) -> SumsView | None:
@@ -65,7 +65,7 @@ def partial_view(request: FastAttentionRequest) -> SumsView | None:
         rows=tuple(range(0, sums.shape[0], request.block_m)),
         comment=(
             f"{what}: a warp stores {stored.instructions} x {8 * stored.width_bytes} bits in "
-            f"{stored.wavefronts} wavefronts ({stored.minimum} at least), and fetches those of each warp in "
-            f"{fetched.wavefronts} ({fetched.minimum})."
+            f"{stored.wavefronts} wavefronts ({stored.minimum} at least),",
+            f"and fetches those of each warp in {fetched.wavefronts} ({fetched.minimum}).",
         ),
     )

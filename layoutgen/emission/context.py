@@ -9,11 +9,18 @@ from typing import Any
 from layoutgen.emission.attention_fast import fast_attention_context, fast_attention_signature
 from layoutgen.emission.matmul_around import fast_matmul_signature
 from layoutgen.emission.matmul_fast import fast_matmul_context
-from layoutgen.emission.views import TRITON_TYPE, StagingView, TilingView, legend, mma_view, staging_view, tiling_view
+from layoutgen.emission.views import (
+    LEAST_BIAS,
+    TRITON_TYPE,
+    StagingView,
+    TilingView,
+    legend,
+    mma_view,
+    staging_view,
+    tiling_view,
+)
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
-
-FLOAT32_MAX = 3.4028234663852886e38
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
     return {
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
-        "least_bias": repr(-FLOAT32_MAX * math.log(2) * (1 - 2**-20)),
+        "least_bias": repr(LEAST_BIAS),
         "tilings": [scores, *outputs.values()],
         "scores": scores,
         "stagings": {

@@ -6,6 +6,7 @@ import hashlib
 import pprint
 import re
 import shlex
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import layoutgen
 from layoutgen.emission.context import context, signature
 from layoutgen.emission.matmul_around import formula
 from layoutgen.emission.views import tiling_view
+from layoutgen.emission.wrapping import wrapped
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
@@ -67,12 +69,14 @@ def environment() -> Any:
 
 @cache
 def template_hash(name: str) -> str:
-    """Return 12 hexadecimal digits that change with the template or the macros it imports."""
+    """Return 12 hexadecimal digits that change with the template, and with all that it imports or includes in turn."""
     digest = hashlib.sha256()
-    text = (template_directory() / name).read_bytes()
-    digest.update(text)
-    for file in re.findall(rb'{% import "([^"]+)"', text):
-        digest.update((template_directory() / file.decode()).read_bytes())
+    files = [name]
+    for file in files:  # which grows
+        text = (template_directory() / file).read_bytes()
+        digest.update(text)
+        found = [word.decode() for word in re.findall(rb'{%-? *(?:import|include|from) "([^"]+)"', text)]
+        files += [word for word in dict.fromkeys(found) if word not in files]
     return digest.hexdigest()[:12]
 
 
@@ -112,15 +116,16 @@ def _about(request: Request, template: str) -> About:
 def _describe(request: Request) -> tuple[str, str]:
     shape = "x".join(map(str, request.tilings[next(iter(request.tilings))].atom.shape))
     if isinstance(request, AttentionRequest):
-        bias = "an additive bias" if request.bias else "no bias"
-        if isinstance(request, FastAttentionRequest) and request.features:
-            bias = ", ".join(_option(name, value).removeprefix("--") for name, value in request.features.items())
+        added = ["an additive bias"] * request.bias
+        if isinstance(request, FastAttentionRequest):
+            added += [_option(name, value).removeprefix("--") for name, value in request.features.items()]
+        rest = f"{', '.join(added) or 'no bias'}, grouped query heads, any strides and lengths."
         split = " + ".join(map(str, request.parts))
         return (
             f"Flash attention, forward: head dim {request.head_dim} as {split}, tiles of "
             f"{request.block_m} queries x {request.block_n} keys.",
             f"Tensor-core products of {shape} ({request.atom}), {request.num_warps} warps of whole rows; "
-            f"softmax in fp32,\n{bias}, grouped query heads, any strides and lengths.",
+            "softmax in fp32,\n" + textwrap.fill(rest, LINE),
         )
     left = "[M, K]" if request.a_order == "mk" else "[K, M]"
     order = "[K, N]" if request.b_order == "kn" else "[N, K]"
@@ -228,10 +233,10 @@ def _scalar(value: Any) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Strip trailing blanks, and keep at most two empty lines in a row and one newline at the end."""
+    """Strip trailing blanks, wrap, and keep at most two empty lines in a row and one newline at the end."""
     lines: list[str] = []
     for line in (raw.rstrip() for raw in text.splitlines()):
         if not line and lines[-2:] == ["", ""]:
             continue
-        lines.append(line)
+        lines.append(wrapped(line))
     return "\n".join(lines).strip("\n") + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from layoutgen.tiling.tile import hardware_order
 
 FIELDS = {"register": "reg_bases", "lane": "lane_bases", "warp": "warp_bases", "block": "block_bases"}
 """Hardware dim -> the argument of Gluon's DistributedLinearLayout that lists its bases."""
+LEAST_BIAS = -3.4028234663852886e38 * math.log(2) * (1 - 2**-20)
+"""The most negative bias that stays finite in fp32 when it is multiplied by log2 e."""
 TRITON_TYPE = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 """The names of types in the signatures that Triton reads."""
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
-from layoutgen.emission.attention_fast import fast_attention_context
+from layoutgen.emission.attention_fast import fast_attention_context, rounding
 from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
@@ -282,11 +282,12 @@ def test_any_launch_of_every_head_dim(record_sweep, head_dim, launch, block_m, b
 # ---- the host function
 
 
-def test_a_scale_that_is_not_positive_is_refused():
+@pytest.mark.parametrize("scale", [-1.0, 0.0, 1e-46, 1e31, float("inf"), float("nan")])
+def test_a_scale_that_is_not_positive_or_that_fp32_does_not_hold_is_refused(scale):
     made = kernel(32)
     arrays = made.request.arrays((1, 1, 1, 8, 8, 32))
-    with pytest.raises(ValueError, match="must be positive"):
-        emitted(made).load().launch_arguments(**arrays, scale=-1.0)
+    with pytest.raises(ValueError, match=r"must lie in 1e-30\.\.1e30"):
+        emitted(made).load().launch_arguments(**arrays, scale=scale)
 
 
 def test_offsets_have_64_bits_only_where_they_must():
@@ -312,8 +313,10 @@ def test_weights_are_rounded_to_the_nearest_half():
         halves = ((bits * np.uint32(8) + np.uint32(0x8000)) >> 16).astype(np.uint16).view(np.float16)
         exact = np.ldexp(weights.astype(np.float64), how.high)
         assert (np.abs(halves - exact) <= np.abs(exact.astype(np.float16) - exact)).all()
-    assert "8, 0x8000" in how.asm
-    assert kernel(48).source.count(how.asm) == 1
+    assert "8, 0x8000" in how.asm[0]
+    assert [kernel(48).source.count(f'"{line}"') for line in how.asm] == [1, 1]
+    with pytest.raises(LayoutgenError, match="bfloat16 has other exponents"):
+        rounding("bfloat16")
 
 
 def test_the_machine_code_of_the_rounding_is_executed():
