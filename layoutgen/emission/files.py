@@ -17,6 +17,7 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul_fast import FEATURES
+from layoutgen.kernels.request import written_warps
 from layoutgen.tiling.words import oriented
 
 USUAL_WARPS = (2, 2)
@@ -47,7 +48,7 @@ def file_name(request: Request) -> str:
     else:
         stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
         if request.warps != USUAL_WARPS:
-            marks.append("w" + "x".join(map(str, request.warps)))
+            marks.append("w" + written_warps(request.warps))
         if isinstance(request, FastMatmulRequest):
             marks = ["fast", *marks]
             marks += [] if request.a_order == "mk" else [request.a_order]

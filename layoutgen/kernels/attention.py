@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from layoutgen.algebra import access
 from layoutgen.algebra.space import is_power_of_two
@@ -22,7 +22,9 @@ from layoutgen.kernels.request import (
     check_shape,
     check_types,
     contiguous,
+    fields_from,
     float_atom,
+    written_warps,
 )
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
@@ -251,15 +253,13 @@ class AttentionRequest:
             "kernel": self.family,
             **asdict(self),
             "split": list(self.parts),
-            "warps": "x".join(map(str, self.warps)),
+            "warps": written_warps(self.warps),
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> AttentionRequest:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `as_dict` wrote."""
-        fields = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        fields["split"] = tuple(data["split"])
-        return cls(**fields)
+        return cls(**fields_from(data, cls))
 
     @property
     def default_shape(self) -> tuple[int, ...]:

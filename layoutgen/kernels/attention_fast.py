@@ -10,7 +10,6 @@ head dim, the partial sums go through shared memory to all of them, and each com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -27,7 +26,15 @@ from layoutgen.kernels.attention_layouts import (
     usual_row_blocks,
 )
 from layoutgen.kernels.attention_plan import plan_of, proofs_of
-from layoutgen.kernels.request import STATISTICS_DTYPE, Array, check_power_of_two, check_types, contiguous, float_atom
+from layoutgen.kernels.request import (
+    STATISTICS_DTYPE,
+    Array,
+    check_power_of_two,
+    check_types,
+    contiguous,
+    float_atom,
+    written_warps,
+)
 from layoutgen.plan import Plan
 from layoutgen.plan.partial import PartialSums, exchange_sums
 from layoutgen.plan.rows import RowStaging, stage_rows
@@ -363,17 +370,8 @@ class FastAttentionRequest(AttentionRequest):
             **{name: value for name, value in asdict(self).items() if name in plain},
             **{name: list(value) if isinstance(value, tuple) else value for name, value in self.features.items()},
             "split": list(self.parts),
-            "warps": "x".join(map(str, self.warps)),
+            "warps": written_warps(self.warps),
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FastAttentionRequest:
-        """Read what `as_dict` wrote."""
-        given: dict[str, Any] = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        for name in ("split", "v_split", "window"):
-            if given.get(name) is not None:
-                given[name] = tuple(given[name])
-        return cls(**given)
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         """Return the host function's array arguments for a shape B, H, Hkv, Tq, Tk, D, contiguous.

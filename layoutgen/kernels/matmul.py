@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from layoutgen.algebra import access
 from layoutgen.atoms import DTYPE_BYTES
@@ -17,7 +17,9 @@ from layoutgen.kernels.request import (
     check_shape,
     check_types,
     contiguous,
+    fields_from,
     float_atom,
+    written_warps,
 )
 from layoutgen.plan import Move, Plan, Staging, Tile, stage
 from layoutgen.proofs import Verdict, prove
@@ -160,14 +162,12 @@ class MatmulRequest:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the request as plain data, block sizes as numbers."""
-        return {"kernel": self.family, **asdict(self), "warps": "x".join(map(str, self.warps))}
+        return {"kernel": self.family, **asdict(self), "warps": written_warps(self.warps)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> MatmulRequest:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what `as_dict` wrote."""
-        fields = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        fields["warps"] = tuple(int(part) for part in str(data["warps"]).split("x"))
-        return cls(**fields)
+        return cls(**fields_from(data, cls))
 
     @property
     def default_shape(self) -> tuple[int, ...]:

@@ -11,7 +11,6 @@ that A's fragments live in few registers for a short time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -230,12 +229,6 @@ class FastMatmulRequest(MatmulRequest):
             if data[name] == type(self).__dataclass_fields__[name].default:
                 del data[name]
         return {"kernel": data.pop("kernel"), "design": self.design, **data}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FastMatmulRequest:
-        fields = {name: data[name] for name in cls.__dataclass_fields__ if name in data and name != "design"}
-        fields["warps"] = tuple(int(part) for part in str(data["warps"]).split("x"))
-        return cls(**fields)
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         check_shape(shape, "Z,M,N,K")

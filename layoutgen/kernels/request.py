@@ -63,6 +63,23 @@ def parse_warps(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
+def written_warps(warps: tuple[int, int]) -> str:
+    """Write warps as `parse_warps` reads them.
+
+    >>> written_warps((4, 1))
+    '4x1'
+    """
+    return "x".join(map(str, warps))
+
+
+def fields_from(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Return the fields of a request from what its `as_dict` wrote, in which tuples are lists, and warps are text."""
+    found = {name: data[name] for name in fields_of(kind) if name in data}
+    if "warps" in found:
+        found["warps"] = parse_warps(str(found["warps"]))
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
 def float_atom(name: str) -> Atom:
     """Return an atom that kernels can be built from: one that accumulates in float32."""
     found = atom(name)

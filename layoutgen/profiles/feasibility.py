@@ -14,6 +14,7 @@ from typing import Any
 from layoutgen.atoms import CATALOGUE
 from layoutgen.errors import CompilationError, LayoutgenError
 from layoutgen.kernels import Request
+from layoutgen.kernels.request import written_warps
 from layoutgen.profiles.profile import Limits, Profile, load_profile, profile_names
 
 ADDRESSES = 12
@@ -88,7 +89,7 @@ def feasibility(request: Request, limits: Limits) -> Feasibility:
                 f"{plan.accumulator_registers} of accumulators, {fragments} of fragments, {ADDRESSES} of addresses",
             ),
             Need("bytes of shared memory a block", plan.shared_bytes, limits.shared_bytes_per_block, shared),
-            Need("warps a block", request.num_warps, limits.warps_per_block, "x".join(map(str, request.warps))),
+            Need("warps a block", request.num_warps, limits.warps_per_block, written_warps(request.warps)),
             Need("registers of a block", 32 * request.num_warps * registers, limits.registers_per_sm, threads),
         ),
     )

@@ -18,7 +18,7 @@ from layoutgen.kernels import (
 )
 from layoutgen.kernels.attention import MAX_HEAD_DIM
 from layoutgen.kernels.matmul_layouts import word_arrangements
-from layoutgen.kernels.request import chosen_design
+from layoutgen.kernels.request import chosen_design, written_warps
 from layoutgen.profiles import DEFAULT, Profile, load_profile
 from layoutgen.profiles.feasibility import feasibility
 from layoutgen.profiles.model import load_model
@@ -45,7 +45,7 @@ class Candidate:
     def label(self) -> str:
         request = self.request
         parts = f" {'+'.join(map(str, request.parts))}" if isinstance(request, AttentionRequest) else ""
-        warps = "x".join(map(str, request.warps))
+        warps = written_warps(request.warps)
         name = request.family if request.design == "simple" else f"{request.family} {request.design}"
         return f"{name}{parts} {'x'.join(map(str, request.sizes.values()))}, {warps} warps, {request.arrangement}"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request
+from layoutgen.kernels.request import written_warps
 from layoutgen.profiles.profile import FLASH, FOLDER, parse_profile
 from layoutgen.tuning.search import Outcome
 
@@ -95,7 +96,7 @@ def _with_tile(unit: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         tile = {"head_dim_le": request.head_dim, "block_m": request.block_m, "block_n": request.block_n}
         others = [dict(entry) for entry in unit.get(key, []) if entry["head_dim_le"] != request.head_dim]
         return unit | {key: sorted([tile, *others], key=lambda entry: entry["head_dim_le"])}
-    warps = "x".join(map(str, request.warps))
+    warps = written_warps(request.warps)
     first: dict[str, Any] = {
         "block_m": request.block_m,
         "block_n": request.block_n,
