@@ -131,6 +131,9 @@ def integers(text: str, what: str) -> tuple[int, ...]:
     from layoutgen.errors import LayoutgenError
 
     parts = text.split(",")
-    if not all(part.strip().isdecimal() and len(part) < MAX_DIGITS for part in parts):
-        raise LayoutgenError(f"{what} {text!r}: must be a comma-separated list of integers, for example 64,32")
+    if not all(part.strip().isdecimal() and part.isascii() and len(part) < MAX_DIGITS for part in parts):
+        raise LayoutgenError(
+            f"{what} {text!r:.60}: must be a comma-separated list of integers, none negative and of fewer than "
+            f"{MAX_DIGITS} digits; for example 64,32"
+        )
     return tuple(int(part) for part in parts)

@@ -3,6 +3,7 @@
 import pytest
 
 import layoutgen as lg
+from layoutgen.cli.options import integers
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import request_from_dict
 from layoutgen.kernels.request import check_shape
@@ -94,3 +95,10 @@ def test_a_feature_of_the_other_design_is_refused():
     del data["design"]
     with pytest.raises(LayoutgenError, match="matmul, design simple: takes no a_order; fast does"):
         request_from_dict(data)
+
+
+@pytest.mark.parametrize("text", ["1,-1,2,3", "1,1e9,2,3", "1,2,3,\u0663", "1,,2,3", "", "1," + "9" * 5000])
+def test_lists_of_the_command_line(text):
+    with pytest.raises(LayoutgenError, match="integers, none negative and of fewer than 19 digits") as caught:
+        integers(text, "shape")
+    assert len(str(caught.value)) < 200
