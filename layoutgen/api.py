@@ -159,8 +159,10 @@ def attention(
         added = bias or bool(features.get("mask"))  # a mask takes registers like a bias
         tile = matrix_unit_flash_tile(profile, max(value_dim, min(head_dim, WIDEST_PAIR)), design, added)
         if tile is None:
+            other = ", or take --design simple" if design == "fast" and unit.flash else ""
             raise LayoutgenError(
-                f"profile {profile}: has no attention tile for head dim {head_dim}; give block_m and block_n"
+                f"profile {profile}: design {design} has no attention tile for head dim {head_dim} there; "
+                f"give block_m and block_n{other}"
             )
         block_m = tile.block_m if block_m is None else block_m
         block_n = tile.block_n if block_n is None else block_n
@@ -178,7 +180,7 @@ def attention(
     request = _with_rows(kind, block_m, fields) if searched else kind(block_m=block_m, **fields)
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
-        raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {block_m} rows take {want}")
+        raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {request.block_m} rows take {want}")
     card = load_profile(profile)
     if searched:
         # The profile's tile is one for V as wide as Q and K: with wider ones the nearest to it that the card holds.

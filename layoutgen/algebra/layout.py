@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.algebra import gf2
-from layoutgen.algebra.space import HARDWARE, Space, log2
+from layoutgen.algebra.space import HARDWARE, Space
 from layoutgen.errors import LayoutgenError
 
 Bases = Mapping[str, Sequence[Sequence[int]]]
@@ -238,8 +238,3 @@ def hardware_space(bits: Mapping[str, int]) -> Space:
     '(block: 1, warp: 1, lane: 32, register: 2)'
     """
     return Space(tuple((name, bits.get(name, 0)) for name in reversed(HARDWARE)))
-
-
-def tensor_bits(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return log2 of every size of a shape."""
-    return tuple(log2(size, f"shape {list(shape)}") for size in shape)

@@ -130,6 +130,8 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     unit_k = request.tilings["scores"].unit.shape[2]
     steps = -(-sum(request.parts) // unit_k)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
+    if "sinks" in values:
+        top = np.maximum(top, values["sinks"].astype(np.float64)[None, :, None, None])
     top = np.where(np.isfinite(top), top, 0.0)
     weights = np.exp(scores - top)
     total = weights.sum(-1, keepdims=True)
@@ -142,7 +144,8 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
 
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     # A score is off by its truncations and by what the log2 domain rounds: three operations on magnitudes of its size.
-    per_row = (steps * step_loss(unit_k) * magnitude + 8 * U32 * (finite + np.abs(top) + 1)).max(
+    capped = getattr(request, "softcap", None) or 0.0  # the tanh is off by roundings of 1, times the cap
+    per_row = (steps * step_loss(unit_k) * magnitude + 8 * U32 * (finite + np.abs(top) + capped + 1)).max(
         -1, keepdims=True, initial=0.0
     )
     off = np.expm1(2 * per_row)  # of every weight, relative, against numerator and sum

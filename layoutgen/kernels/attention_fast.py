@@ -109,7 +109,15 @@ class FastAttentionRequest(AttentionRequest):
         rows = unit.shape[0] * self.row_blocks
         check_power_of_two("block_m", self.block_m, rows, "the query rows of a warp")
         check_power_of_two("block_n", self.block_n, unit.shape[1], "the keys of a unit")
-        _ = self.chains, self.partial_sums  # raise when the units do not tile the block, or the sums have no room
+        try:
+            _ = self.chains
+        except LayoutgenError as error:
+            if self.arrangement == self.usual_arrangement:
+                raise
+            raise LayoutgenError(
+                f"arrangement {self.arrangement}: {error}; the nearest that is: {self.usual_arrangement}"
+            ) from error
+        _ = self.partial_sums  # raises when they have no room
 
     def _check_parts(self) -> None:
         """Normalise the head dims, their parts and the warps that divide them, and refuse what is none."""

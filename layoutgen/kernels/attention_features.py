@@ -16,6 +16,11 @@ MASK_DTYPES = ("bool", "uint8")
 """The dtypes of a mask: the first is that of a compilation for which nothing is said."""
 
 
+WIDEST_WINDOW = 1 << 30
+SOFTCAPS = (1e-6, 1000.0)
+"""The least and the largest softcap: beyond, fp32 does not hold its factors, or scores are off by more than 2^-12."""
+
+
 def check_features(request: FastAttentionRequest, dtype: str) -> None:
     """Refuse alignments, windows, caps and dtypes of the output that are none; `dtype` is that of Q, K and V."""
     window = request.window
@@ -28,7 +33,15 @@ def check_features(request: FastAttentionRequest, dtype: str) -> None:
         )
     if request.alignment != ALIGNMENTS[0] and not request.causal and window is None:
         raise LayoutgenError(f"alignment {request.alignment}: nothing is aligned without causal or a window")
-    if request.softcap is not None and not 0 < request.softcap < float("inf"):
-        raise LayoutgenError(f"softcap {request.softcap}: must be positive and finite, for example 30.0")
+    if window is not None and max(window) > WIDEST_WINDOW:
+        raise LayoutgenError(
+            f"window {','.join(map(str, window))}: must be at most {WIDEST_WINDOW} keys to a side, so that positions "
+            "stay within 32 bits; -1 takes all"
+        )
+    if request.softcap is not None and not SOFTCAPS[0] <= request.softcap <= SOFTCAPS[1]:
+        raise LayoutgenError(
+            f"softcap {request.softcap}: must lie in {SOFTCAPS[0]}..{SOFTCAPS[1]}: its tanh is computed from an "
+            "exponential, whose rounding a larger cap would carry into the scores; without softcap they are not bounded"
+        )
     if request.out_dtype not in (None, dtype, STATISTICS_DTYPE):
         raise LayoutgenError(f"out_dtype {request.out_dtype!r}: must be one of {dtype}, {STATISTICS_DTYPE}")

@@ -218,7 +218,8 @@ def matrix_unit_flash_tile(
 ) -> FlashTile | None:
     """Return the attention tile for a head dim, or None when the profile has no unit or no tile for it.
 
-    The fast design has tiles of its own, and others again with a bias, which takes registers.
+    The fast design has tiles of its own, and others again with a `bias`, which takes registers; so does a mask, for
+    which they serve as well.
 
     >>> tile = matrix_unit_flash_tile("volta", 96)
     >>> (tile.block_m, tile.block_n) if tile else None

@@ -51,7 +51,7 @@ def vector_columns(tiling: Tiling, vector: int) -> Tiling:
     Registers that hold columns of one k come first: those of the atom, then as many repeats as the vector takes.
     """
     names = ["register", "lane", "warp"]
-    order = hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
+    order = _bit_names(tiling)
     bits = [name for dim in names for name in order[dim]]
     owner = {}
     for name, column in zip(bits, tiling.fragment_b.columns, strict=True):
@@ -63,6 +63,17 @@ def vector_columns(tiling: Tiling, vector: int) -> Tiling:
     rest = [bit for bit in sorted(owner) if bit not in first]
     place = {bit: position for position, bit in enumerate([*first, *rest])}
     return rename_columns(tiling, tuple(place[bit] for bit in range(len(place))))
+
+
+def _bit_names(tiling: Tiling) -> dict[str, list[str]]:
+    return hardware_order(tiling.unit, tiling.block_m, tiling.block_n, tiling.warps)
+
+
+def _positions(tiling: Tiling) -> dict[str, int]:
+    """Return the position of each hardware bit in the domain of a tiling's layouts, by name."""
+    order = _bit_names(tiling)
+    names = [name for dim in ("register", "lane", "warp") for name in order[dim]]
+    return {name: position for position, name in enumerate(names)}
 
 
 @dataclass(frozen=True)
@@ -90,15 +101,11 @@ class Chain:
     @cached_property
     def _names(self) -> dict[str, int]:
         """Hardware bit -> its position in the domain of the first product's layouts."""
-        order = hardware_order(self.first.unit, self.first.block_m, self.first.block_n, self.first.warps)
-        names = [name for dim in ("register", "lane", "warp") for name in order[dim]]
-        return {name: position for position, name in enumerate(names)}
+        return _positions(self.first)
 
     @cached_property
     def _second_names(self) -> dict[str, int]:
-        order = hardware_order(self.second.unit, self.second.block_m, self.second.block_n, self.second.warps)
-        names = [name for dim in ("register", "lane", "warp") for name in order[dim]]
-        return {name: position for position, name in enumerate(names)}
+        return _positions(self.second)
 
     @cached_property
     def weights(self) -> LinearLayout:
@@ -124,12 +131,7 @@ class Chain:
     def group_bits(self) -> tuple[str, ...]:
         """The register bits of P that count groups of keys, lowest key first."""
         keys = self.weights.codomain.bits_of("dim1")
-        found = {
-            self.weights.columns[self._names[name]]: name
-            for name in hardware_order(self.first.unit, self.first.block_m, self.first.block_n, self.first.warps)[
-                "register"
-            ]
-        }
+        found = {self.weights.columns[self._names[name]]: name for name in _bit_names(self.first)["register"]}
         return tuple(found[column] for column in sorted(found) if self.group <= column < 1 << keys)
 
     @cached_property
@@ -182,10 +184,6 @@ class Chain:
     def group(self) -> int:
         """Keys that a pair of steps takes: those of the lane itself, then those of its partner."""
         return 2 * self.k
-
-    @property
-    def groups(self) -> int:
-        return self.first.block_n // self.group
 
     @cached_property
     def flip(self) -> tuple[int, int]:
@@ -267,8 +265,7 @@ class Chain:
         own = {bit: weights.columns[self._names[bit]] for bit in self._names}
         taken = {bit for bit in self._second_names if self.fragment_a.columns[self._second_names[bit]]}
         columns = tuple(own[bit] if bit in taken and bit in own else 0 for bit in self._second_names)
-        registers = hardware_order(self.first.unit, self.first.block_m, self.first.block_n, self.first.warps)
-        groups = [own[bit] for bit in registers["register"] if bit not in taken or bit.startswith("nb")]
+        groups = [own[bit] for bit in _bit_names(self.first)["register"] if bit not in taken or bit.startswith("nb")]
         return self._with_steps(columns, [own[name], *groups], weights.codomain)
 
     def step_a(self, left: LinearLayout) -> LinearLayout:

@@ -90,6 +90,27 @@ def test_scores_beyond_fp16_do_not_overflow():
     assert np.abs(found["lse"] - (32 * 32 * 128 * 128**-0.5 + np.log(21))).max() < 5e-2
 
 
+@pytest.mark.parametrize("cap", [1e-6, 1000.0])
+def test_the_bound_of_a_softcap_holds_at_its_ends(cap):
+    """One key: the LSE is the score itself, and nothing averages its error away."""
+    check_values(kernel(16, softcap=cap), drawn(9, 1, 2, 1, 40, 1, 16))
+
+
+@pytest.mark.parametrize("sink", [1e4, -1e4, -np.inf])
+def test_sinks_of_any_size(sink):
+    values = drawn(10, 1, 2, 1, 20, 35, 16)
+    values["sinks"] = np.full(2, sink, np.float32)
+    found = check_values(kernel(16, sinks=True), values)
+    assert np.isfinite(found["lse"]).all()
+
+
+def test_a_sink_beyond_all_scores_leaves_nothing_to_them():
+    values = {**drawn(10, 1, 2, 1, 20, 35, 16), "sinks": np.full(2, 2e38, np.float32)}
+    found = compute(kernel(16, sinks=True), values)
+    assert (found["out"] == 0).all()
+    assert np.allclose(found["lse"], 2e38, rtol=1e-6)
+
+
 # ---- heads and strides
 
 

@@ -126,11 +126,15 @@ def test_what_is_left_out_costs_nothing(word):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": (3,)}, "must be two numbers, left and right"),
+        ({"window": (3,)}, r"must be tuple\[int, int\]"),
         ({"window": (-2, 0)}, "must be two numbers, left and right"),
         ({"alignment": "middle", "causal": True}, "must be one of top-left, bottom-right"),
         ({"alignment": "bottom-right"}, "nothing is aligned without causal or a window"),
-        ({"softcap": 0.0}, "must be positive and finite"),
+        ({"window": (2**31, 0)}, "must be at most 1073741824 keys to a side"),
+        ({"softcap": 0.0}, r"must lie in 1e-06\.\.1000"),
+        ({"softcap": 1e5}, r"must lie in 1e-06\.\.1000"),
+        ({"softcap": float("nan")}, r"must lie in 1e-06\.\.1000"),
+        ({"arrangement": "m2,n3"}, "lane bit q1 must be .*; the nearest that is: m2,n2"),
         ({"out_dtype": "bfloat16"}, "must be one of float16, float32"),
     ],
 )

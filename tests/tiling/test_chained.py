@@ -59,7 +59,7 @@ def test_the_instructions_compute_the_product(block_n, part):
     registers = hardware_order(link.first.unit, 32, block_n, (1, 1))["register"]
     out = np.zeros((LANES, 1 << link.second.accumulator.domain.bits_of("register")))
     repeats = hardware_order(link.second.unit, 32, part, (1, 1))["register"]
-    for group in range(link.groups):
+    for group in range(block_n // link.group):
         for side, weights in enumerate((own, other)):
             fetched = held(link.fetched, buffer[group * link.group + side * link.k :][: link.k])
             for chunk in range(out.shape[1] // 8):
