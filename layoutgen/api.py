@@ -18,7 +18,14 @@ from layoutgen.atoms import Atom
 from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request, attention_design, matmul_design
+from layoutgen.kernels import (
+    AttentionRequest,
+    FastAttentionRequest,
+    FastMatmulRequest,
+    Request,
+    attention_design,
+    matmul_design,
+)
 from layoutgen.kernels.attention import check_head_dim
 from layoutgen.kernels.attention_layouts import WIDEST_PAIR
 from layoutgen.kernels.matmul import B_ORDERS
@@ -37,6 +44,7 @@ from layoutgen.profiles import (
     fast_matmul_tile,
     load_profile,
     matrix_unit_flash_tile,
+    short_flash_tile,
 )
 from layoutgen.profiles.feasibility import nearest
 from layoutgen.proofs import Verdict
@@ -136,11 +144,14 @@ def attention(
     atom: str | None = None,
     arrangement: str | None = None,
     profile: str = DEFAULT,
+    max_queries: int | None = None,
     **features: Any,
 ) -> Kernel:
     """Return a flash attention forward kernel.
 
     `design` is simple or fast; `features` are the further fields of FastAttentionRequest, which only the fast one has.
+    For launches of up to `max_queries` queries the fast design takes a tile with fewer rows, where the profile has one;
+    the kernel still takes any number.
 
     The tile and the atom come from the profile unless they are given. `warps` along the rows follow from block_m; the
     fast design also takes a number of warps that share rows. Raises LayoutgenError on a request that cannot be built or
@@ -152,6 +163,8 @@ def attention(
     kind = attention_design(design, features)
     check_head_dim(head_dim, kind.most_head_dim)
     unit = unit_of(profile)
+    if max_queries is not None:
+        block_m, block_n = _short_tile(profile, max_queries, design, head_dim, block_m, block_n, features)
     searched = block_m is None and block_n is None
     if block_m is None or block_n is None:
         # The output takes registers, a wide Q and K shared memory alone.
@@ -188,6 +201,32 @@ def attention(
         request = held if isinstance(held, AttentionRequest) else request
     check_feasible(request, card)
     return Kernel(request)
+
+
+def _short_tile(
+    profile: str,
+    queries: int,
+    design: str,
+    head_dim: int,
+    block_m: int | None,
+    block_n: int | None,
+    features: dict[str, Any],
+) -> tuple[int | None, int | None]:
+    """Return the tile for few queries, its `row_blocks` put among the features; None where the usual one serves."""
+    given = [name for name, value in (("block_m", block_m), ("block_n", block_n)) if value is not None]
+    if given or design != FastAttentionRequest.design:
+        what = f"{' and '.join(given)} given" if given else f"the {design} design"
+        raise LayoutgenError(
+            f"attention: max_queries chooses among the tiles of the fast design, not with {what}; take design fast and "
+            "max_queries, or give the tile alone"
+        )
+    if queries < 1:
+        raise LayoutgenError(f"max_queries {queries}: must be at least 1")
+    tile = short_flash_tile(profile, max(head_dim, features.get("v_head_dim") or head_dim), queries)
+    if tile is None:
+        return block_m, block_n
+    features.setdefault("row_blocks", tile.row_blocks)
+    return tile.block_m, tile.block_n
 
 
 def _with_rows(kind: type[AttentionRequest], block_m: int, fields: dict[str, Any]) -> AttentionRequest:

@@ -36,6 +36,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"head_dim": 64, "v_head_dim": 128},
     {"head_dim": 192, "v_head_dim": 128},
     {"head_dim": 576, "v_head_dim": 512},
+    *({"head_dim": d, "max_queries": queries} for d in (64, 96, 128) for queries in (32, 64)),
 )
 COLUMNS = ("request", "tile", "registers", "spilled", "instructions / HMMA", "B / HMMA", "TFLOP/s", "simple")
 
@@ -48,7 +49,11 @@ def row(options: dict[str, Any], folder: Path) -> list[str]:
     if set(options) <= {"head_dim", "bias"} and options["head_dim"] <= MAX_HEAD_DIM:
         simple = f"{_inspected(lg.attention(**options), folder).predict().mean:.1f}"
     words = command(kernel.request).split(" --")
-    shown = [f"--{word}" for word in words[1:] if not word.startswith(("design", "split", "block", "atom"))]
+    shown = [
+        f"--{word}" for word in words[1:] if not word.startswith(("design", "split", "block", "atom", "row-blocks"))
+    ]
+    if "max_queries" in options:
+        shown.append(f"--max-queries {options['max_queries']}")
     compiled = found.compiled
     return [
         f"`{' '.join(shown)}`",

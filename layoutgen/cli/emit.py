@@ -29,7 +29,7 @@ ATTENTION_FEATURES = {
     "sinks",
 }
 BY_FAMILY = {
-    "attention": COMMON | {"design", "head_dim", "split", "bias", "out_dtype", *ATTENTION_FEATURES},
+    "attention": COMMON | {"design", "head_dim", "split", "bias", "out_dtype", "max_queries", *ATTENTION_FEATURES},
     "matmul": COMMON | {"design", "block_k", "a_order", "b_order", "out_dtype", "shape", *FEATURES},
     "all": set(),
 }
@@ -66,6 +66,7 @@ BY_FAMILY = {
 @click.option("--out-dtype", help="Dtype of the result, float16 or float32; attention: the fast design.")
 @click.option("--row-blocks", type=int, help="attention, fast: units along the rows of a warp, 1 or 2.")
 @click.option("--column-warps", type=int, help="attention, fast: warps that share rows and divide the head dim.")
+@click.option("--max-queries", type=int, help="attention, fast: the profile's tile for so few queries.")
 @click.option("--v-head-dim", type=int, help="attention, fast: head dim of V and the output.  [default: --head-dim]")
 @click.option("--v-split", help="attention, fast: parts of V's head dim.")
 @click.option("--mask", is_flag=True, default=None, help="attention, fast: an array says which keys a query sees.")

@@ -14,6 +14,7 @@ from layoutgen.profiles.profile import (
     matrix_unit,
     matrix_unit_flash_tile,
     profile_names,
+    short_flash_tile,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "matrix_unit",
     "matrix_unit_flash_tile",
     "profile_names",
+    "short_flash_tile",
 ]

@@ -41,6 +41,17 @@ class FlashTile:
 
 
 @dataclass(frozen=True)
+class ShortFlashTile:
+    """The tile of fast attention for head dims up to `head_dim_le` and launches of up to `queries_le` queries."""
+
+    head_dim_le: int
+    queries_le: int
+    block_m: int
+    block_n: int
+    row_blocks: int
+
+
+@dataclass(frozen=True)
 class MatmulTile:
     """The matmul tile."""
 
@@ -78,6 +89,7 @@ class MatrixUnit:
     flash: tuple[FlashTile, ...]
     flash_fast: tuple[FlashTile, ...]
     flash_fast_bias: tuple[FlashTile, ...]
+    flash_fast_short: tuple[ShortFlashTile, ...]
     matmul: tuple[MatmulTile, ...]
     matmul_fast: tuple[FastMatmulTile, ...]
 
@@ -175,7 +187,8 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
         if declared != have:
             raise LayoutgenError(f"profile {name}: {key} is {declared}; {found.alias} computes in {have}")
     tiles: dict[str, list[Any]] = {}
-    for key, cls in (*((key, FlashTile) for key in FLASH), ("matmul", MatmulTile)):
+    kinds = {**dict.fromkeys(FLASH, FlashTile), "flash_fast_short": ShortFlashTile, "matmul": MatmulTile}
+    for key, cls in kinds.items():
         listed = data.get(key) or []
         if not isinstance(listed, list):
             raise LayoutgenError(f"profile {name}: {key} must be a list of tiles")
@@ -185,7 +198,8 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
     if not isinstance(listed, list):
         raise LayoutgenError(f"profile {name}: matmul_fast must be a list of tiles")
     quick = tuple(_fast_tile(tile, f"profile {name}: matmul_fast[{i}]") for i, tile in enumerate(listed))
-    return MatrixUnit(found, flash, fast, biased, tuple(tiles["matmul"]), quick)
+    short = tuple(sorted(tiles["flash_fast_short"], key=lambda tile: (tile.queries_le, tile.head_dim_le)))
+    return MatrixUnit(found, flash, fast, biased, short, tuple(tiles["matmul"]), quick)
 
 
 def _fast_tile(data: Any, where: str) -> FastMatmulTile:
@@ -232,3 +246,17 @@ def matrix_unit_flash_tile(
     if design == "fast":
         tiles = unit.flash_fast_bias if bias else unit.flash_fast
     return next((tile for tile in tiles if head_dim <= tile.head_dim_le), None)
+
+
+def short_flash_tile(profile: str | Profile, head_dim: int, queries: int) -> ShortFlashTile | None:
+    """Return the tile of fast attention for launches of up to `queries` queries; None where the usual one serves.
+
+    Of a tile with more rows than there are queries, the others are computed for nothing.
+
+    >>> tile = short_flash_tile("volta", 64, 50)
+    >>> (tile.block_m, tile.block_n) if tile else None
+    (64, 64)
+    """
+    unit = matrix_unit(profile)
+    tiles = unit.flash_fast_short if unit else ()
+    return next((t for t in tiles if queries <= t.queries_le and head_dim <= t.head_dim_le), None)

@@ -294,7 +294,7 @@ def test_a_reader_that_goes_away():
 @pytest.mark.parametrize(
     ("family", "kind", "others"),
     [
-        ("attention", FastAttentionRequest, {"design", "profile", "warps"}),
+        ("attention", FastAttentionRequest, {"design", "profile", "warps", "max_queries"}),
         ("matmul", FastMatmulRequest, {"design", "profile", "shape"}),
     ],
 )

@@ -63,6 +63,7 @@ def test_every_shipped_profile_is_well_formed(name):
         (("limits", "sms"), 0, "sms is 0; a positive integer is needed"),
         (("limits",), None, "has no limits"),
         (("arch",), None, "has no arch"),
+        (("matrix_unit", "flash_fast_short", 0, "row_blocks"), 0, "row_blocks is 0; a positive integer is needed"),
         (("memory_gb_per_s",), 0, "memory_gb_per_s is 0; a positive integer is needed"),
         (("matrix_unit", "flash", 0, "block_m"), "many", "block_m is 'many'; a positive integer is needed"),
         (("matrix_unit", "matmul", 0, "warps"), "four", "warps 'four': must be written WMxWN"),
