@@ -162,7 +162,7 @@ def _imad_low(
 
 def decode_lea(instruction: Instruction, operands: Operands) -> Step:
     """LEA: (a << s) + b, its carry optional. LEA.HI[.X]: ({c, a} << s >> 32) + b [+ carry]; .SX32 takes the sign of a
-    for c. `a` may be negated."""
+    for c. `a` may be negated, and `b` where no carry comes or goes."""
     modifiers = instruction.modifiers
     written, sources, read = predicates_around(instruction)
     high, signed, extended = ("HI" in modifiers), ("SX32" in modifiers), ("X" in modifiers)
@@ -175,7 +175,7 @@ def decode_lea(instruction: Instruction, operands: Operands) -> Step:
         raise instruction.refuse("shift by no constant")
     distance = np.uint64(shift.value)
     a_operand, b_operand = sources[0], sources[1]
-    if b_operand.negated or (a_operand.negated and (high or written)):
+    if (b_operand.negated and (written or extended)) or (a_operand.negated and (high or written)):
         raise instruction.refuse("negated source")
     a, b = operands.integer(a_operand, instruction), operands.integer(b_operand, instruction)
     c = operands.integer(sources[2], instruction) if count == 4 else None

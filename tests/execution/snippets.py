@@ -119,6 +119,12 @@ INTEGER = {
     ),
     "min max": ("min.s32 %x0, %a, %b; max.u32 %x1, %b, %c; sub.s32 %o, %x0, %x1;", lambda a, b, c: np.minimum(signed(a), signed(b)).view(np.uint32) - np.maximum(b, c)),
     "div": ("or.b32 %x0, %b, 1; div.u32 %o, %a, %x0;", lambda a, b, c: a // (b | np.uint32(1))),
+    "shr.s32 less": ("shr.s32 %x0, %a, 5; sub.s32 %o, %x0, %b;", lambda a, b, c: (signed(a) >> 5).view(np.uint32) - b),
+    "shr.u32 less": ("shr.u32 %x0, %a, 5; sub.s32 %o, %x0, %b;", lambda a, b, c: (a >> np.uint32(5)) - b),
+    "shl less": ("shl.b32 %x0, %a, 5; sub.s32 %o, %x0, %b;", lambda a, b, c: (a << np.uint32(5)) - b),
+    "less shl": ("shl.b32 %x0, %a, 5; sub.s32 %o, %b, %x0;", lambda a, b, c: b - (a << np.uint32(5))),
+    "shl less, wide": ("mov.b64 %w0, {%a, %b}; shl.b64 %w0, %w0, 5; cvt.u64.u32 %w1, %c; sub.s64 %w0, %w0, %w1; mov.b64 {%x0, %x1}, %w0; xor.b32 %o, %x0, %x1;", None),
+    "less shl, wide": ("mov.b64 %w0, {%a, %b}; shl.b64 %w0, %w0, 5; cvt.u64.u32 %w1, %c; sub.s64 %w0, %w1, %w0; mov.b64 {%x0, %x1}, %w0; xor.b32 %o, %x0, %x1;", None),
     "rem": ("or.b32 %x0, %b, 1; rem.s32 %o, %a, %x0;", None),
     "abs": ("abs.s32 %o, %a;", lambda a, b, c: np.abs(signed(a)).view(np.uint32)),
 }  # fmt: skip
