@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from layoutgen.toolchain import Compiled
 
 Warps = str | tuple[int, int]
+HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
+"""The head dims for which the fast attention kernel is kept in generated/, plain and causal."""
 T = TypeVar("T")
 
 
@@ -332,6 +334,7 @@ def default_set() -> tuple[Kernel, ...]:
     """Return the kernels that are kept in generated/."""
     return (
         *(attention(head_dim=head_dim) for head_dim in (40, 64, 80, 96, 128)),
+        *(attention(design="fast", head_dim=d, causal=causal) for d in HEAD_DIMS for causal in (False, True)),
         matmul(block_m=64, block_n=64, block_k=32),
         matmul(block_m=128, block_n=128, block_k=32),
         *(matmul(design="fast", a_order=a, b_order=b) for a in A_ORDERS for b in B_ORDERS),

@@ -24,7 +24,10 @@ def test_the_committed_set_has_not_drifted():
 
 
 def test_the_committed_set_is_what_was_asked_for():
-    assert {k.request.head_dim for k in KERNELS if k.request.family == "attention"} == {40, 64, 80, 96, 128}
+    kept = [k.request for k in KERNELS if k.request.family == "attention"]
+    assert {r.head_dim for r in kept if r.design == "simple"} == {40, 64, 80, 96, 128}
+    fast = {(r.head_dim, r.causal) for r in kept if r.design == "fast"}
+    assert fast == {(d, causal) for d in lg.api.HEAD_DIMS for causal in (False, True)}
     assert {"matmul_64x64x32.py", "matmul_128x128x32.py"} <= set(NAMES)
 
 
