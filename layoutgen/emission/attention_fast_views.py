@@ -210,7 +210,7 @@ def part_views(request: FastAttentionRequest) -> Iterator[Part]:
             _tile(
                 f"{kind[0].upper()}{suffix}",
                 f"{kind[0].upper()}, columns {start} to {stop - 1}",
-                request.rows[f"{kind}{index}"],
+                request.stagings[f"{kind}{index}"],
                 request.fetched[kind],
             )
             for kind in ("query", "key")
@@ -222,7 +222,7 @@ def value_views(request: FastAttentionRequest) -> Iterator[ValuePart]:
     """Yield the parts of the head dim of V and O."""
     for index, (suffix, start, stop) in enumerate(_ranges(request.value_parts)):
         size = stop - start
-        rows, fragment = request.rows[f"value{index}"], request.fetched[f"value{size}"]
+        rows, fragment = request.stagings[f"value{index}"], request.fetched[f"value{size}"]
         yield ValuePart(
             suffix=suffix,
             start=start,

@@ -98,7 +98,7 @@ def prove_fast_attention(
     views = [(part, kind) for part in values["parts"] for kind in ("query", "key")]
     views += [(part, "value") for part in values["value_parts"]]
     for part, kind in views:
-        view, derived = getattr(part, kind), request.rows[f"{kind}{part.suffix or 0}"]
+        view, derived = getattr(part, kind), request.stagings[f"{kind}{part.suffix or 0}"]
         loaded, found = linear(view.loaded.name, derived.loaded), buffer(view.buffer, derived.buffer)
         verdicts.append(bijective(view.buffer, found))
         if found.is_bijective:

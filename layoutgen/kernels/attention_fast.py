@@ -327,7 +327,7 @@ class FastAttentionRequest(AttentionRequest):
         }
 
     @cached_property
-    def rows(self) -> dict[str, RowStaging]:
+    def stagings(self) -> dict[str, RowStaging]:  # type: ignore[override]
         """How each tile goes through shared memory, by part: query0, key0, value0."""
         result = {}
         for kind, size, parts in (

@@ -32,7 +32,7 @@ def proofs_of(request: FastAttentionRequest) -> tuple[Verdict, ...]:
         verdicts += prove_chain(
             chain, chain.second.accumulator, chain.weights, chain.fetched, names, request.element_bytes
         )
-    verdicts += [staged(name, rows.stored, request.element_bytes) for name, rows in request.rows.items()]
+    verdicts += [staged(name, rows.stored, request.element_bytes) for name, rows in request.stagings.items()]
     if request.column_warps > 1:
         outputs = {part: product.accumulator for part, product in request.output_products.items()}
         partial = request.score_product.accumulator
@@ -121,7 +121,7 @@ def plan_of(request: FastAttentionRequest) -> Plan:
     ):
         for index, part in enumerate(parts):
             name = f"{kind}{index}"
-            rows = request.rows[name]
+            rows = request.stagings[name]
             tiles.append(Tile(f"{name}_global", "global", rows.shape, request.dtype))
             tiles.append(Tile(f"{name}_loaded", "register", rows.shape, request.dtype, rows.loaded))
             tiles.append(Tile(f"{name}_shared", "shared", rows.shape, request.dtype))

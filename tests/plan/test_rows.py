@@ -21,7 +21,7 @@ def test_no_access_has_a_conflict(part, warps, block_n):
         "key": request.key_fragment,
         "value": request.chains[part].fetched,
     }
-    for name, rows in request.rows.items():
+    for name, rows in request.stagings.items():
         assert staged(name, rows.stored, 2).holds
         assert rows.stored_access.conflict_free, name
         fetched = rows.fetched_access(fragments[name.rstrip("0")])
@@ -33,7 +33,7 @@ def test_no_access_has_a_conflict(part, warps, block_n):
 def test_the_count_of_a_fetch_is_that_of_its_addresses():
     """Oracle: the byte address of every lane, through the buffer's own bases."""
     request = FastAttentionRequest(64, "m8n8k4", 128, 32)
-    rows, fragment = request.rows["key0"], request.key_fragment
+    rows, fragment = request.stagings["key0"], request.key_fragment
     place = {rows.buffer((offset,)): offset for offset in range(rows.buffer.domain.size)}
     lanes = fragment.domain.bits_of("register")
     addresses = [2 * place[fragment.codomain.unpack(fragment.table()[lane << lanes])] for lane in range(32)]
@@ -46,7 +46,7 @@ def test_vectors_of_a_thread_lie_in_few_rows_and_whole_sectors(part, block_n):
     """One address serves the loads from a row; eight lanes together read whole sectors of 32 bytes."""
     request = FastAttentionRequest(part, "m8n8k4", 128, block_n)
     for kind, turn in (("key", None), ("value", request.chains[part].flip[0])):
-        rows = request.rows[f"{kind}0"]
+        rows = request.stagings[f"{kind}0"]
         plain = stage_rows((block_n, part), request.fetched["key" if kind == "key" else f"value{part}"], 2, 4)
         assert rows.rows_held(turn) <= plain.rows_held(turn)
         layout, registers = rows.loaded, rows.loaded.domain.bits_of("register")
@@ -56,4 +56,4 @@ def test_vectors_of_a_thread_lie_in_few_rows_and_whole_sectors(part, block_n):
                 row, column = layout.codomain.unpack(layout.table()[lane << registers | register])
                 held.setdefault(row, set()).add(column)
         assert all(len({column // 16 for column in columns}) * 16 == len(columns) for columns in held.values())
-    assert request.rows["key0"].rows_held() == max(1, block_n // 64)
+    assert request.stagings["key0"].rows_held() == max(1, block_n // 64)
