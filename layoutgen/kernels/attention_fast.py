@@ -114,9 +114,8 @@ class FastAttentionRequest(AttentionRequest):
         except LayoutgenError as error:
             if self.arrangement == self.usual_arrangement:
                 raise
-            raise LayoutgenError(
-                f"arrangement {self.arrangement}: {error}; the nearest that is: {self.usual_arrangement}"
-            ) from error
+            near = f"the nearest that is: {self.usual_arrangement}"
+            raise LayoutgenError(f"arrangement {self.arrangement}: {error}; {near}") from error
         _ = self.partial_sums  # raises when they have no room
 
     def _check_parts(self) -> None:
