@@ -159,12 +159,25 @@ of normally distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
 
 {drift}
 
-It costs registers: the sums of a K tile stand beside the product, so that a warp can have half of it only, and fetches
-more for every instruction; and an addition for every element of C and K tile. The additions of a part are written
-as assembly that is not pure; otherwise the compiler moves those of all parts behind the tile. What is predicted,
-for `--a-order` and `--b-order`, 128x128x32, 4x2 warps:
+It costs an addition for every element of C and K tile, and registers, since a sum stands beside the product. With K
+tiles of 16 a part sums all of a tile, from fragments that are all in registers, before the next part begins; its sum is
+added to the product while the next part is multiplied. So two sums are in registers at once, of two units each, and a
+warp can have 64x64 of C: 128 registers of products, 32 of sums, 48 of fragments, 16 of tiles on their way. With longer
+K tiles, whose fragments would not fit, all parts keep their sums; a warp can have half as much of C, and what it
+fetches keeps shared memory as busy as the tensor cores.
+
+The additions are written as assembly that is not pure; otherwise LLVM moves those of all parts behind the tile. ptxas
+does much the same from level 2 on: nothing in a tile waits for the result of an addition, which it puts off until sums
+spill. Hence `--opt-level 1` in such a file's `OPTIONS`; at the usual level the same sources, with K tiles of 16, spill
+88 to 336 bytes and are predicted at 60 to 70 TFLOP/s. What is predicted, for `--a-order` and `--b-order`:
 
 {apart}
+
+What is left to `unit` is mostly waiting for the tensor core. In a part of two units one other instruction stands
+between one and the next of the same sum, which then waits about 11 cycles; the scheduler's other warp fills only part
+of the gap. A part of four units waits less often, but two sums of it take 64 registers, and all together 271 where a
+thread has 255; with one sum at a time, as where both operands have vectors along rows and columns (km, kn), the
+additions stand between the parts instead.
 """
 
 
@@ -287,7 +300,8 @@ def main() -> None:
         ]
         tiles.append(["128x128x32, --group-m 8", "2x2", *figures(folder, group_m=8)])
         apart = [
-            [a, b, *figures(folder, a_order=a, b_order=b, block_k=32, warps="4x2", accumulate="tile")]
+            [name, warps, a, b, *figures(folder, a_order=a, b_order=b, block_k=k, warps=warps, accumulate="tile")]
+            for name, k, warps in (("128x128x16", 16, "2x2"), ("128x128x32", 32, "4x2"))
             for a, b in ORDERS
         ]
         drifts = [
@@ -298,7 +312,7 @@ def main() -> None:
         text(
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
-            apart=table(["A", "B", *columns], apart),
+            apart=table(["tile", "warps", "A", "B", *columns], apart),
             drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
         ),
         encoding="utf-8",

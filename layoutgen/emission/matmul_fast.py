@@ -225,6 +225,14 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
 
 def first_lines(request: FastMatmulRequest) -> Iterator[str]:
     """Yield the statements that fetch what the first tile begins with."""
+    if request.summed_by_part:
+        for step in range(2):
+            yield f"a{2 * step}, a{2 * step + 1} = {_fetch(request, 'a', 0, step, 0)}"
+            for across in range(request.parts[1]):
+                yield f"{_b(step, across)} = {_fetch(request, 'b', 0, step, across)}"
+        if request.sums_at_once > 1:
+            yield "summed = zeros()"
+        return
     yield f"a0, a1 = {_fetch(request, 'a', 0, 0, 0)}"
     yield f"b0, b1 = {_fetch(request, 'b', 0, 0, 0)}"
 
@@ -262,6 +270,9 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
     When tiles are added apart, a part begins its sum from zero at the first step, and is added to its product behind
     the last one, while the next part is multiplied. No sum lives from one tile to the next, which would cost copies.
     """
+    if request.summed_by_part:
+        yield from _parts_in_turn(request, current, following, suffix, prefetch)
+        return
     steps, parts, apart = _fetches(request), request.parts[0], request.accumulate == "tile"
     a_stored, b_stored = _stored_behind(steps, parts)
     for step, part in product(range(steps), range(parts)):
@@ -293,6 +304,61 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
             yield f"store_b(b_buffer{following}, b_tile)"
     if apart:
         yield f"product{parts - 1} = add(product{parts - 1}, sum{parts - 1})"
+
+
+def _b(step: int, across: int) -> str:
+    """Return the names of B's fragments of two k-steps, for the parts that stand `across` from the left."""
+    return f"b{2 * step}_{across}, b{2 * step + 1}_{across}"
+
+
+def _parts_in_turn(
+    request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool
+) -> Iterator[str]:
+    """Yield the statements of a K tile of two fetches whose parts sum all of it, one after the other.
+
+    All fragments of B are in registers, and those of A for one row of parts. The next row's arrive during the first
+    part of a row; those of B for the next tile during the last row, each when it was used last. The sum of a part is
+    added to its product while the next part is multiplied, and that of the last part while the next tile begins, unless
+    two sums are too many at once: then behind its own part. The barrier stands in front of the last row, which reads
+    nothing more from this tile's buffers.
+    """
+    down, side = request.parts
+    count = down * side
+    overlap = request.sums_at_once > 1
+    for part in range(count):
+        row, across = divmod(part, side)
+        last_row = row == down - 1
+        if prefetch:
+            if part == 0:
+                yield f"a_tile = {_load(request, 'a', suffix)}"
+            if part == min(count // 2, count - side):
+                yield f"store_a(a_buffer{following}, a_tile)"
+                yield f"b_tile = {_load(request, 'b', suffix)}"
+            if part == count - side:
+                yield f"store_b(b_buffer{following}, b_tile)"
+                yield _barrier(current, following)
+        ahead = across == 0 and (prefetch or not last_row)
+        for step in range(2):
+            if ahead and step == (0 if overlap else 1):
+                buffer, next_row = (following, 0) if last_row else (current, row + 1)
+                for half in range(2):
+                    names = f"next_a{2 * half}, next_a{2 * half + 1}"
+                    yield f"{names} = {_fetch(request, 'a', buffer, half, next_row)}"
+            fragments = f"a{2 * step}, a{2 * step + 1}, {_b(step, across)}"
+            yield f"partial = multiply({'partial' if step else 'zeros()'}, {fragments})"
+            if step == 1 and not overlap:
+                yield f"product{part} = add(product{part}, partial)"
+            if step == 0 and overlap:
+                before = (part - 1) % count
+                yield f"product{before} = add(product{before}, summed)"
+            if last_row and prefetch:
+                yield f"{_b(step, across)} = {_fetch(request, 'b', following, step, across)}"
+        if overlap:
+            yield "summed = partial"
+        if across == side - 1 and (prefetch or not last_row):
+            yield "a0, a1, a2, a3 = next_a0, next_a1, next_a2, next_a3"
+    if overlap and not prefetch:
+        yield f"product{count - 1} = add(product{count - 1}, summed)"
 
 
 def _stored_behind(steps: int, parts: int) -> tuple[tuple[int, int], tuple[int, int]]:

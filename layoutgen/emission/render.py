@@ -18,7 +18,7 @@ from layoutgen.emission.matmul_around import formula
 from layoutgen.emission.views import tiling_view
 from layoutgen.emission.wrapping import wrapped
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
+from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling import Tiling
@@ -99,6 +99,7 @@ def layout_literals(tiling: Tiling) -> str:
 
 def _about(request: Request, template: str) -> About:
     title, description = _describe(request)
+    compiler = request.compiler_options if isinstance(request, MatmulRequest) else {}
     return About(
         title=title,
         description=description,
@@ -107,7 +108,7 @@ def _about(request: Request, template: str) -> About:
         template_hash=template_hash(template),
         command=_continued(command(request)),
         request=_literal(request.as_dict()),
-        options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True}),
+        options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True, **compiler}),
         kernel=f"{request.family}_kernel",
         signature=_literal(signature(request)),
     )

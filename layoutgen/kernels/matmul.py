@@ -91,6 +91,11 @@ class MatmulRequest:
         return self.warps[0] * self.warps[1]
 
     @property
+    def compiler_options(self) -> dict[str, Any]:
+        """What a launch tells Triton's compiler beside the number of warps."""
+        return {}
+
+    @property
     def c_dtype(self) -> str:
         """The dtype of C: that of the operands unless the request says otherwise."""
         return self.out_dtype or self.dtype

@@ -123,6 +123,23 @@ class FastMatmulRequest(MatmulRequest):
         _ = self.operands  # raises when a tile cannot be staged
 
     @property
+    def sums_at_once(self) -> int:
+        """Parts whose sums of a K tile are in registers together. Two sums of four units each would not fit."""
+        if not self.summed_by_part:
+            return self.parts[0] * self.parts[1]
+        units = self.part[0] * self.part[1] // (self.tiling.unit.shape[0] * self.tiling.unit.shape[1] * self.num_warps)
+        return 2 if units <= 2 else 1
+
+    @property
+    def compiler_options(self) -> dict[str, Any]:
+        """A lower level of ptxas for tiles that are added apart.
+
+        At its usual one ptxas puts off the additions of a part, whose results nothing in the tile waits for, until the
+        sums of many parts are in registers and some spill.
+        """
+        return {"ptx_options": "--opt-level 1"} if self.accumulate == "tile" else {}
+
+    @property
     def given_dtype(self) -> str:
         return self.operand_dtype or self.dtype
 
@@ -142,7 +159,14 @@ class FastMatmulRequest(MatmulRequest):
             warps=self.warps,
             along_a=self.along("a"),
             along_b=self.along("b"),
+            summed_by_part=self.summed_by_part,
         )
+
+    @property
+    def summed_by_part(self) -> bool:
+        """Whether a part sums a whole K tile before the next part begins: its fragments of a short tile are few."""
+        vector = VECTOR_BYTES // self.element_bytes
+        return self.accumulate == "tile" and self.block_k == 2 * vector
 
     @property
     def part(self) -> tuple[int, int]:
@@ -191,14 +215,17 @@ class FastMatmulRequest(MatmulRequest):
         tiling = self.tiling
         steps = self.block_k // tiling.unit.shape[2]
         products = [f"product{part}" for part in range(self.parts[0] * self.parts[1])]
-        sums = [f"sum{part}" for part in range(len(products))] if self.accumulate == "tile" else []
+        sums = (
+            [f"sum{part}" for part in range(min(self.sums_at_once, len(products)))] if self.accumulate == "tile" else []
+        )
+        shares = len(products) // len(sums or products)  # parts whose products a tile takes, one after the other
         shape = self.part
         tiles = [
             *(Tile(name, "register", shape, STATISTICS_DTYPE, tiling.accumulator) for name in products + sums),
             *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(len(products))),
         ]
         moves = [Move(product, f"c{part}", "store", 0) for part, product in enumerate(products)]
-        moves += [Move(name, product, "add", STAGES) for name, product in zip(sums, products, strict=False)]
+        moves += [Move(sums[part % len(sums)], product, "add", STAGES) for part, product in enumerate(products) if sums]
         for name, way in self.operands.items():
             cost = way.staging.fetched_access(way.fetch)
             tiles += [
@@ -209,7 +236,7 @@ class FastMatmulRequest(MatmulRequest):
             moves += [
                 Move(name, f"{name}_loaded", "load", STAGES),
                 *(
-                    Move(f"{name}_fragment", target, "mma", STAGES * steps * tiling.instructions)
+                    Move(f"{name}_fragment", target, "mma", STAGES * steps * tiling.instructions * shares)
                     for target in sums or products
                 ),
             ]

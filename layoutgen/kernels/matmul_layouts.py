@@ -18,7 +18,10 @@ from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, pai
 
 @dataclass(frozen=True)
 class Key:
-    """What the layouts depend on, but for the arrangement; `along_a` and `along_b` are what is contiguous in memory."""
+    """What the layouts depend on, but for the arrangement; `along_a` and `along_b` are what is contiguous in memory.
+
+    `summed_by_part`: a part sums a whole K tile before the next part begins.
+    """
 
     atom: str
     block_m: int
@@ -27,6 +30,7 @@ class Key:
     warps: tuple[int, int]
     along_a: str
     along_b: str
+    summed_by_part: bool = False
 
     @property
     def oriented(self) -> Atom:
@@ -95,10 +99,17 @@ def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
     It has all columns, and two units of rows for every warp, or as many as a vector of A's rows takes: the fragments of
     A for the next part arrive while this one is multiplied, and are few. With one unit, an instruction would often wait
     for the one before.
+
+    When parts sum a K tile each, the sums of two are in registers, of the one that is multiplied and of the one that is
+    added. Such a part has two units a warp, or what vectors along rows and columns take.
     """
     unit = arrange(key.oriented, arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
     neighbours = 1 if key.along_a == "k" else vector // unit.atom.a.elements
+    if key.summed_by_part:
+        beside = 2 // neighbours if key.along_b == "k" else vector // unit.atom.b.elements
+        rows, columns = unit.shape[0] * key.warps[0] * neighbours, unit.shape[1] * key.warps[1] * max(beside, 1)
+        return min(key.block_m, rows), min(key.block_n, columns)
     return min(key.block_m, unit.shape[0] * key.warps[0] * max(neighbours, 2)), key.block_n
 
 

@@ -162,7 +162,7 @@ def compile_kernel(
 ) -> Compiled:
     """Build a kernel and read what ptxas and nvdisasm say of it; arguments as for `build_kernel`."""
     build = build_kernel(file, arch, arrays, kernel, **scalars)
-    own, resources = assemble(build.ptx, arch)
+    own, resources = assemble(build.ptx, arch, tuple(str(file.options.get("ptx_options", "")).split()))
     code = f".text.{build.kernel}"
     if sections(own)[code] != sections(build.cubin)[code]:
         raise CompilationError(f"{file.path}: ptxas made other code here than for Triton; its report does not apply")

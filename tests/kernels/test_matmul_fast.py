@@ -228,10 +228,64 @@ def test_what_small_tiles_are_predicted_at(block_m, warps, least, a_order, b_ord
 
 def test_the_loop_of_tiles_added_apart():
     """One addition for every element and K tile, nothing spilled, and no copies of sums: two K tiles an iteration."""
-    found = loop_of(accumulate="tile")
+    found = loop_of(accumulate="tile", block_k=32, warps="4x2")
     assert found.compiled.spill_stores == found.compiled.spill_loads == 0
     assert found.loop.count("FADD") == 2 * 128 * 128 // (32 * found.compiled.num_warps)
     assert found.instructions_per_hmma <= 1.42
+
+
+@pytest.mark.parametrize(
+    ("a_order", "b_order"),
+    [("mk", "nk"), *(pytest.param(*order, marks=pytest.mark.sweep) for order in ORDERS if order != ("mk", "nk"))],
+)
+def test_the_loop_whose_parts_sum_a_tile_in_turn(a_order, b_order):
+    """Warps of 64x64, two K tiles an iteration: every fragment is fetched once, and nothing is spilled."""
+    found = loop_of(accumulate="tile", block_k=16, warps="2x2", a_order=a_order, b_order=b_order)
+    assert not {"LDL", "STL"} & set(found.loop.opcodes)
+    assert found.compiled.registers <= 255
+    assert found.loop.count("FADD") == 2 * 128 * 128 // (32 * found.compiled.num_warps)
+    assert found.loop.count("LDS") == 2 * (64 + 64) * 16 * 2 // (16 * 16)  # 16 lanes hold different 16 bytes
+    assert found.instructions_per_hmma <= 1.66
+    assert found.predict().mean > 75
+
+
+@pytest.mark.parametrize(
+    ("orders", "part", "at_once"),
+    [("mk,kn", (32, 64), 2), ("mk,nk", (32, 64), 2), ("km,kn", (64, 64), 1), ("km,nk", (64, 32), 2)],
+)
+def test_parts_that_sum_a_tile_in_turn(orders, part, at_once):
+    """Two units a warp, or what a vector along rows and one along columns take, whose sums are in registers alone."""
+    a_order, b_order = orders.split(",")
+    request = kernel(a_order, b_order, accumulate="tile", block_m=128, block_n=128, block_k=16, warps="2x2").request
+    assert (request.part, request.sums_at_once) == (part, at_once)
+    assert sum(tile.name.startswith("sum") for tile in request.plan.tiles) == at_once
+    assert request.plan.accumulator_registers == 128 + at_once * part[0] * part[1] // 128
+    assert request.plan.instructions == 2 * 128 * 128 * 16 // (4 * 16 * 16 * 4)  # of a warp, in two K tiles
+
+
+@pytest.mark.parametrize(
+    ("block_m", "block_n", "a_order", "b_order"),
+    [
+        (64, 16, "mk", "nk"),
+        *(
+            pytest.param(m, n, *order, marks=pytest.mark.sweep)
+            for m, n in [(32, 32), (32, 64), (64, 32), (64, 64)]
+            for order in ORDERS
+        ),
+    ],
+)
+def test_any_number_of_parts_sums_in_turn(block_m, block_n, a_order, b_order):
+    made = kernel(a_order, b_order, block_m=block_m, block_n=block_n, block_k=16, warps="1x1", accumulate="tile")
+    for k in (0, 16, 40, 72):
+        result = run_kernel(emitted(made), Launch((1, 33, 40, k), inputs="integers"))
+        assert result.passed, result.as_dict()
+        assert result.max_abs_error == 0
+
+
+def test_tiles_added_apart_are_compiled_at_a_lower_level():
+    """The level is in the file, and what is reported is of the code that a launch runs."""
+    assert emitted(kernel(accumulate="tile")).options["ptx_options"] == "--opt-level 1"
+    assert "ptx_options" not in emitted(kernel()).options
 
 
 def test_sums_that_do_not_fit_beside_the_product_are_refused():
