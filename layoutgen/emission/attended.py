@@ -18,7 +18,7 @@ from layoutgen.emission.reach import Reach
 from layoutgen.proofs.integers import Model
 
 Load = tuple[str, Polynomial]
-"""A load of K or V: its tensor, and its keys."""
+"""A load of K, V, bias or mask: its tensor, and its keys."""
 DIMS: Dims = (("query", "", "t_q"), ("key", "", "t_k"))
 
 
@@ -30,7 +30,7 @@ class Tile:
     start: Polynomial
     count: Polynomial
     moved: frozenset[tuple[str, Polynomial]]
-    """What the first key of a load in it is, less that of its own tile for V, or of the tile after it for K."""
+    """What the first key of a load in it is, less that of its own tile, or of the tile after it for K."""
 
 
 def attended_fault(
@@ -43,7 +43,7 @@ def attended_fault(
 ) -> Fault | None:
     """Return why the calls of `attend` do not weigh exactly what is seen; None if they do for all lengths.
 
-    Each call comes with its loads of K and V; `first_loads` are the keys of the loads before the first call.
+    Each call comes with its loads of what has keys; `first_loads` are the keys of the loads before the first call.
     `sees` holds of an element (query, key) that is seen; `block` is how many queries and keys a tile has.
     """
     tiles = []

@@ -9,6 +9,7 @@ from itertools import product
 from layoutgen.emission.accesses import Access, Walk
 from layoutgen.emission.arithmetic import Arithmetic, Pointer
 from layoutgen.emission.attended import Load, attended_fault
+from layoutgen.emission.hidden import hidden_fault
 from layoutgen.emission.indices import Formula, NotLinearError, Symbols
 from layoutgen.emission.launches import Launch, read_launch, shape_faults
 from layoutgen.emission.places import Dims, Fault, Place, element, length_of, placed
@@ -92,7 +93,7 @@ def kernel_verdicts(
                 found[tensor] += places
     verdicts = [_verdict(tensor, dims[tensor], request, found[tensor], faults.get(tensor)) for tensor in dims]
     if isinstance(request, FastAttentionRequest):
-        verdicts.append(_scores_verdict(faults.get(SCORES)))
+        verdicts.append(_scores_verdict(request, faults.get(SCORES)))
     return tuple(verdicts)
 
 
@@ -109,8 +110,8 @@ def _scores(
         return Fault("lse", f"the queries {coordinate} of a block cannot be followed", False)
 
     def keys(accesses: Iterable[Access]) -> list[Load]:
-        """Return all loads of K and V with their keys."""
-        strides = {"k": "stride_kt", "v": "stride_vt"}
+        """Return all loads of what has keys, with these."""
+        strides = {"k": "stride_kt", "v": "stride_vt", "mask": "stride_mk", "bias": "stride_sk"}
         pointers = [access.address for access in accesses if access.address is not None]
         return [(p.tensor, p.offset.by(strides[p.tensor])) for p in pointers if p.tensor in strides]
 
@@ -120,16 +121,21 @@ def _scores(
     block = request.block_m, request.block_n
     try:
         first_query = coordinate - Polynomial.symbol(lanes[0])
-        return attended_fault(calls, first_query, first, sees(request), block, walk.symbols)
+        return hidden_fault(walk.functions, request) or attended_fault(
+            calls, first_query, first, sees(request), block, walk.symbols
+        )
     except (NotLinearError, UndecidedError) as error:
         return Fault("attend", f"is not decided: {error}", False)
 
 
-def _scores_verdict(fault: Fault | None) -> Verdict:
+def _scores_verdict(request: FastAttentionRequest, fault: Fault | None) -> Verdict:
+    attended = " and its mask attends" if request.mask else ""
+    beside = "; which of them a bias of -inf hides is not looked at" if request.bias else ""
+    own = "what is loaded for a tile is its own" if request.bias or request.mask else "K and V of a tile are its own"
     obligation = Obligation(
         SCORES,
         6,
-        "each query weighs every key that it sees, once, and no other; K and V of a tile are its own; for all lengths",
+        f"each query weighs every key that it sees{attended}, once, and no other{beside}; {own}; for all lengths",
     )
     if fault is not None:
         return Refutation(obligation, "symbolic", fault.place, fault.witness)

@@ -22,6 +22,8 @@ FEATURES: tuple[dict[str, object], ...] = (
     {"window": (18, -1), "alignment": "bottom-right"},
     {"bias": True},
     {"bias": True, "causal": True},
+    {"mask": True},
+    {"mask": True, "bias": True, "causal": True},
     {"bias": True, "window": (7, 9), "alignment": "bottom-right", "sinks": True},
     {"sinks": True, "softcap": 3.0, "out_dtype": "float32"},
 )
@@ -50,7 +52,7 @@ def proved(made: lg.Kernel) -> set[str]:
 @pytest.mark.parametrize("features", FEATURES, ids=name_of)
 def test_attention_is_proved(features: dict[str, object]) -> None:
     names = {"q", "k", "v", "out", "lse", "the scores cover what is seen"}
-    assert proved(attention(**features)) == names | ({"bias", "sinks"} & set(features))
+    assert proved(attention(**features)) == names | ({"bias", "mask", "sinks"} & set(features))
 
 
 @pytest.mark.parametrize("head_dim", [16, 40, 72, 128, 192, 256])
@@ -101,6 +103,8 @@ def refuted(made: lg.Kernel, old: str, new: str) -> list[Refutation]:
 
 CAUSAL, WINDOW = {"causal": True}, {"bias": True, "window": (7, 9), "alignment": "bottom-right"}
 PLAIN: dict[str, object] = {}
+MASK: dict[str, object] = {"mask": True, "bias": True}
+APPLIED = '    scores = gl.where(attended != 0, scores, -float("inf"))\n'
 SWEPT = pytest.mark.sweep
 ATTENTION_EDITS: list[object] = [
     (PLAIN, "mask=row < rows, ", "", "touched"),
@@ -143,12 +147,37 @@ ATTENTION_EDITS: list[object] = [
     (WINDOW, ") >= own - 7", ") > own - 7", "missed"),
     (WINDOW, "own_key + 24, 0)", "own_key - 8, 0)", "not seen"),
     (WINDOW, "first_key = first_tile * 16", "first_key = first_tile * 16 + 1", "not those loaded first"),
+    # Masks that are made right and applied wrongly.
+    (MASK, "attended != 0, scores", "attended == 0, scores", "(attended == 0, scores, -float('inf'))"),
+    (MASK, APPLIED, "", "there is no such statement"),
+    (MASK, APPLIED, APPLIED + APPLIED, "there is 2 times that"),
+    (MASK, 'attended != 0, scores, -float("inf")', "attended != 0, scores, 0.0", "(attended != 0, scores, 0.0)"),
+    (MASK, APPLIED, APPLIED + "    scores = gl.maximum(scores, 0.0)\n", "(scores, 0.0)"),
+    (MASK, APPLIED, APPLIED + "    scores += added\n", "scores += added"),
+    (MASK, APPLIED, "    attended = attended + 1\n" + APPLIED, "that of this tile"),
+    (MASK, APPLIED, "    if masked:\n    " + APPLIED, "in the same block"),
+    (MASK, "load_scores(mask, stride_mq, ", "load_scores(mask, 0, ", "that of this tile"),
+    (MASK, "    tile = tile.reshape", "    tile = 1 - tile\n    tile = tile.reshape", "changed by tile = 1 - tile"),
+    (MASK, "else gl.load(pointer + offset)", "else gl.load(pointer + offset) == 0", "== 0"),
+    (MASK, "bias_row, first, keys", "bias_row, first + 16, keys", "off those of its tile"),
+    (CAUSAL, '        scores = gl.where(visible, scores, -float("inf"))\n', "", "there is no such statement"),
+    (CAUSAL, "where(visible, scores", "where(~visible, scores", "(~visible, scores, -float('inf'))"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("features", "old", "new", "how"), ATTENTION_EDITS)
 def test_an_edit_of_attention_is_refuted(features: dict[str, object], old: str, new: str, how: str) -> None:
     assert any(verdict.witness.endswith(how) for verdict in refuted(attention(**features), old, new))
+
+
+def test_the_claim_says_what_it_is_not_about() -> None:
+    def claim(**features: object) -> str:
+        made = attention(**features)
+        return prove_masks(made.source, made.request)[-1].obligation.statement
+
+    assert "that it sees and its mask attends, once, and no other; what" in claim(mask=True)
+    assert "which of them a bias of -inf hides is not looked at" in claim(bias=True)
+    assert "that it sees, once, and no other; K and V of a tile are its own" in claim()
 
 
 MATMUL_EDITS = [
