@@ -172,7 +172,9 @@ def check_an_edit(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
             )
 
 
-@pytest.mark.parametrize(("old", "new"), [("t_k // 16 - 1", "t_k // 16"), ("range(0, unmasked_tiles)", "range(1, unmasked_tiles)")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("t_k // 16 - 1", "t_k // 16"), ("range(0, unmasked_tiles)", "range(1, unmasked_tiles)")]
+)
 def test_the_enumeration_can_fail(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = KERNELS[0]
     assert old in made.source
