@@ -76,7 +76,8 @@ on a card.
 
 What follows the product, C = epilogue(alpha A B + beta bias) + residual, is done in fp32 on the accumulator. What is
 not finite shows: maximum and minimum, and so relu, are NaN where an argument is, and a factor of 0 gives NaN for it,
-where BLAS would not look at the product (alpha = 0) or the bias (beta = 0).
+where BLAS would not look at the product (alpha = 0) or the bias (beta = 0). `gelu` is the exact form, by erf;
+`gelu_tanh` its approximation by tanh.
 
 What is proved before anything is emitted: the claims of [design.md](design.md) for the tiling and for its operands
 as words, that each buffer is filled, each place once, and that every fetch reads what the instruction wants from

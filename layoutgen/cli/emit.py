@@ -96,7 +96,7 @@ def emit(
 
     modes = [name for name, chosen in (("--list", as_list), ("--check", check), ("--diff", diff)) if chosen]
     if len(modes) + (family is not None) != 1:
-        raise LayoutgenError("emit: name one of attention, matmul, all, --list, --check and --diff")
+        raise LayoutgenError("emit: name exactly one of attention, matmul, all, --list, --check and --diff")
     given = {name: value for name, value in options.items() if value is not None}
     allowed = BY_FAMILY[family] if family else set()
     for name in given:
@@ -123,8 +123,10 @@ def _kernels(family: str, given: dict[str, Any]) -> tuple[Kernel, ...]:
     if family == "matmul":
         if "shape" in given:
             given["shape"] = integers(given["shape"], "shape")
+        kernel = api.matmul(**given)
+        if "shape" in given:
             _say_choice(given)
-        return (api.matmul(**given),)
+        return (kernel,)
     if "head_dim" not in given:
         raise LayoutgenError("emit attention: --head-dim is needed, for example --head-dim 96")
     for name in ("split", "v_split"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,7 @@ def prove(context: click.Context, /, file: str | None, as_json: bool, latex: boo
     """
     from layoutgen.errors import LayoutgenError
 
-    edited = False
+    edited = None
     if file is None:
         from layoutgen.proofs import prove as prove_tiling
 
@@ -43,22 +44,34 @@ def prove(context: click.Context, /, file: str | None, as_json: bool, latex: boo
 
         kernel = read_kernel(file)
         verdicts = prove_source(kernel.path, kernel.source, kernel.request)
-        edited = kernel.source != render(kernel.request)
+        edited = _first_difference(kernel.source, render(kernel.request))
     if latex:
         from layoutgen.proofs.methods import latex as as_latex
 
         click.echo("\n\n".join(as_latex(verdict) for verdict in verdicts))
     else:
-        _report(verdicts, edited, as_json)
+        _report(verdicts, file, edited, as_json)
     context.exit(0 if all(verdict.holds for verdict in verdicts) else 1)
 
 
-def _report(verdicts: Sequence[Verdict], edited: bool, as_json: bool) -> None:
+def _first_difference(source: str, emitted: str) -> str | None:
+    """Return the first line in which a file is not what its request emits, beside that."""
+    lines = zip_longest(source.splitlines(), emitted.splitlines())
+    for number, (found, planned) in enumerate(lines, 1):
+        if found != planned:
+            have, want = ("no such line" if line is None else repr(line.strip()) for line in (found, planned))
+            if have == want:
+                have, want = repr(found), repr(planned)
+            return f"line {number} is {have}, not {want}"
+    return None if source == emitted else "its ends of lines are others"
+
+
+def _report(verdicts: Sequence[Verdict], file: str | None, edited: str | None, as_json: bool) -> None:
     if as_json:
         print_json(
             {
                 "proved": all(verdict.holds for verdict in verdicts),
-                "edited": edited,
+                "edited": edited is not None,
                 "verdicts": [v.as_dict() for v in verdicts],
             }
         )
@@ -67,5 +80,6 @@ def _report(verdicts: Sequence[Verdict], edited: bool, as_json: bool) -> None:
         click.echo(str(verdict))
     refuted = sum(not verdict.holds for verdict in verdicts)
     click.echo(f"{len(verdicts) - refuted} of {len(verdicts)} obligations proved")
-    if edited:
-        click.echo("note: the file is not what its request emits; nothing beyond the obligations above was looked at")
+    if edited is not None:
+        click.echo(f"note: the file is not what its request emits: {edited}")
+        click.echo(f"nothing beyond the obligations above was looked at; execute it with: layoutgen run {file}")

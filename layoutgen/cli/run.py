@@ -82,7 +82,8 @@ def _print(result: RunResult, lines: bool) -> None:
     click.echo(
         f"  max error     {found['max_abs_error']:.3g} (relative to the largest result {found['max_rel_error']:.3g})"
     )
-    click.echo(f"  bound         {found['bound']:.3g} there; {100 * found['bound_share']:.1f} % used")
+    share = 100 * found["bound_share"]
+    click.echo(f"  bound         {found['bound']:.3g} there; the worst element uses {share:.1f} % of its bound")
     if result.lse_error is not None:
         click.echo(f"  LSE error     {result.lse_error:.3g}")
     click.echo(f"  shared        {found['wavefronts']} wavefronts, {found['least_wavefronts']} at least")

@@ -138,7 +138,8 @@ class Expression:
                 written = ", ".join(self._write(argument, False) for argument in args)
                 return f"{'' if name in NAN_KEEPING else 'gl.'}{name}({written})"
         raise LayoutgenError(
-            f"epilogue {self.text!r}: {ast.unparse(node)!r} is not allowed; an expression has x, numbers, + - * /, "
+            f"epilogue {self.text!r}: {ast.unparse(node)!r} is not allowed; name one of {', '.join(EPILOGUES)}, "
+            f"or write an expression of x, numbers, + - * /, "
             f"{', '.join(FUNCTIONS)}, and one comparison as the first argument of where"
         )
 

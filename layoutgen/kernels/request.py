@@ -16,6 +16,8 @@ from layoutgen.tiling.tile import MAX_BLOCK
 RequestKind = TypeVar("RequestKind")
 STATISTICS_DTYPE = "float32"
 """What every kernel accumulates in."""
+EXAMPLE_SIZES = {"Z": 1, "M": 4096, "N": 4096, "K": 1024, "B": 1, "H": 8, "Hkv": 8, "Tq": 1024, "Tk": 1024, "D": 64}
+"""A launch to give as an example, by the letters of its sizes."""
 MAX_SIZE = 2**63 - 1
 """What an argument of a launch can be at most."""
 
@@ -114,7 +116,8 @@ def chosen_design(
         if name not in fields_of(designs[design]):
             takers = [known for known, kind in designs.items() if name in fields_of(kind)]
             raise LayoutgenError(
-                f"{family}, design {design}: takes no {name}" + (f"; {takers[0]} does" if takers else "")
+                f"{family}, design {design}: takes no {name}"
+                + (f"; {takers[0]} does: add --design {takers[0]}" if takers else "")
             )
     return designs[design]
 
@@ -166,7 +169,8 @@ def check_shape(shape: Sequence[int], letters: str) -> None:
     if len(shape) != len(names):
         given = ",".join(map(str, shape))
         raise LayoutgenError(
-            f"shape {given}: must be {letters}, {len(names)} sizes; for example {','.join('1' * len(names))}"
+            f"shape {given}: must be {letters}, {len(names)} sizes; for example "
+            f"{','.join(str(EXAMPLE_SIZES[name]) for name in names)}"
         )
     for name, size in zip(names, shape, strict=True):
         if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -101,7 +102,12 @@ def test_prove_a_file_and_its_mutant(tmp_path):
 def test_prove_says_when_the_code_was_edited(tmp_path):
     edited = tmp_path / "edited.py"
     edited.write_text((GENERATED / "matmul_64x64x32.py").read_text().replace("gl.barrier()", "gl.barrier() "))
-    assert "note: the file is not what its request emits" in run("prove", edited).stdout
+    line = edited.read_text()[: edited.read_text().index("gl.barrier()")].count("\n") + 1
+    said = run("prove", edited).stdout
+    assert f"note: the file is not what its request emits: line {line} is 'gl.barrier() " in said
+    assert said.endswith(f"execute it with: layoutgen run {edited}\n")
+    edited.write_text((GENERATED / "matmul_64x64x32.py").read_text() + "# more\n")
+    assert " is '# more', not no such line\n" in run("prove", edited).stdout
     assert run_json("prove", edited)["edited"] is True
 
 
@@ -203,24 +209,28 @@ BAD = [
     (("prove", "missing.py"), "no such file or directory"),
     (("prove", GENERATED / "matmul_64x64x32.py", "--block-m", 64), "takes no --block-m"),
     (("prove", __file__), "has no REQUEST"),
-    (("emit",), "name one of attention, matmul, all"),
+    (("emit",), "name exactly one of attention, matmul, all"),
     (("emit", "attention"), "--head-dim is needed"),
     (("emit", "attention", "--head-dim", 8), "head dim 8: must lie in 16..256; the nearest legal one is 16"),
     (("emit", "attention", "--head-dim", 300), "the nearest legal one is 256"),
     (("emit", "attention", "--head-dim", 96, "--split", "64,x"), "split '64,x': must be a comma-separated list"),
     (("emit", "attention", "--head-dim", 112, "--split", "64,32,16"), "has three parts; at most two are allowed"),
     (("emit", "attention", "--head-dim", 96, "--block-k", 32), "takes no --block-k, which matmul take"),
-    (("emit", "matmul", "--bias"), "takes no bias; fast does"),
+    (("emit", "matmul", "--bias"), "takes no bias; fast does: add --design fast"),
+    (("emit", "attention", "--head-dim", 128, "--causal"), "takes no causal; fast does: add --design fast"),
+    (("emit", "matmul", "--shape", "1,4096,4096,1024"), "a shape chooses among the tiles of the fast design"),
+    (("emit", "matmul", "--design", "fast", "--epilogue", "swish"), "name one of none, relu, silu, gelu, gelu_tanh"),
     (("emit", "matmul", "--block-n", 96), "block_n = 96: must be a power of two"),
     (("emit", "all"), "name a folder"),
     (("emit", "all", "-o", "no/such/folder"), "is not a folder"),
     (("emit", "matmul", "-o", "no/such/folder/kernel.py"), "there is no folder no/such/folder"),
     (("emit", "--check", "-o", "no/such/folder"), "is not a folder"),
-    (("emit", "matmul", "--check"), "name one of"),
+    (("emit", "matmul", "--check"), "name exactly one of"),
     (("compile", "missing.py"), "no such file or directory"),
     (("compile", GENERATED / "matmul_64x64x32.py", "--arch", "sm_99"), "arch 'sm_99': unknown"),
     (("compile", GENERATED / "matmul_64x64x32.py", "--ptx", "no/such/folder/k.ptx"), "there is no folder"),
-    (("compile", GENERATED / "matmul_64x64x32.py", "--shape", "1,2"), "shape 1,2: must be Z,M,N,K"),
+    (("compile", GENERATED / "matmul_64x64x32.py", "--shape", "1,2"), "Z,M,N,K, 4 sizes; for example 1,4096,4096,1024"),
+    (("compile", GENERATED / "attention_d64_64x32.py", "--shape", "1"), "for example 1,8,8,1024,1024,64"),
     (("compile", GENERATED / "attention_d64_64x32.py", "--shape", "1,4,3,8,8,64"), "Hkv = 3 must divide H = 4"),
     (("compile", GENERATED / "attention_d64_64x32.py", "--shape", "1,4,4,8,8,80"), "this kernel has head dim 64"),
 ]  # fmt: skip
@@ -242,11 +252,15 @@ def command(*words, **kwargs):
     )
 
 
+RUN = ("run", "--shape", "1,5,5,5")
+
+
 def test_json_has_no_infinity(tmp_path):
     path = tmp_path / "kernel.py"
     path.write_text((GENERATED / "matmul_64x64x32.py").read_text().replace("mask=(c_row < m)", "mask=(c_row < m - 1)"))
-    found = run("run", path, "--shape", "1,5,5,5", "--json", code=1).stdout
+    found = run(*RUN, path, "--json", code=1).stdout
     assert json.loads(found, parse_constant=pytest.fail)["max_abs_error"] is None
+    assert re.search(r"bound +\S+ there; the worst element uses inf % of its bound", run(*RUN, path, code=1).stdout)
 
 
 def test_what_no_card_can_launch_fails(tmp_path):
