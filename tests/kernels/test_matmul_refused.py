@@ -28,7 +28,7 @@ REFUSED = {
     "--block-k 256": r"bytes of shared memory a block: 262144 .* > 98304; the nearest request that can: block_m 64",
     "--block-m 256 --block-n 256": "registers a thread: 528 .* > 255; .* the nearest request that can: block_m 128",
     "--epilogue x+": r"epilogue 'x\+': is neither one of none, relu, silu, gelu, gelu_tanh nor an expression in x",
-    "--epilogue tanh(x)": r"epilogue 'tanh\(x\)': 'tanh\(x\)' is not allowed; an expression has x",
+    "--epilogue tanh(x)": r"epilogue 'tanh\(x\)': 'tanh\(x\)' is not allowed; name one of none, relu, silu, ",
     "--epilogue y*x": r"epilogue 'y\*x': 'y' is not allowed",
     "--epilogue 2.0": "epilogue '2.0': '2.0' does not depend on x",
     "--rounded": "rounded: is about what an epilogue is given",
