@@ -8,6 +8,7 @@ import numpy as np
 
 from layoutgen.cpu import ptx_convert, ptx_float, ptx_integer, ptx_memory, ptx_warp, watch
 from layoutgen.cpu.machine import Machine, Step
+from layoutgen.cpu.ptx_flow import unread_undefined
 from layoutgen.cpu.ptx_operands import GARBAGE, Reader, Slots
 from layoutgen.cpu.ptx_program import Instruction, Program, UnsupportedInstructionError
 from layoutgen.cpu.ptx_types import is_float
@@ -124,9 +125,16 @@ def _report_unwritten(machine: Machine, name: str) -> None:
 
 
 def decode_program(program: Program, slots: Slots) -> list[Step]:
-    """The steps of a whole program, each of which first checks its source registers once."""
+    """The steps of a whole program, each of which first checks its source registers once.
+
+    Those are left out whose undefined bits go nowhere.
+    """
     code: list[Step] = []
+    unread = unread_undefined(program)
     for pc, instruction in enumerate(program.instructions):
         step = decode(instruction, slots)
-        code.append(_first_time(code, pc, step, slots.sources(instruction), slots))
+        sources = slots.sources(instruction)
+        if pc in unread:
+            sources = [slot for slot in sources if slots.name(slot) not in unread[pc]]
+        code.append(_first_time(code, pc, step, sources, slots))
     return code

@@ -6,26 +6,24 @@ never changed in place, so that a move is an alias.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.cpu.machine import Machine
+from layoutgen.cpu.ptx_flow import reads
 from layoutgen.cpu.ptx_program import (
-    Address,
     Immediate,
     Instruction,
     Operand,
-    Pair,
     Program,
     Register,
     Sink,
     Special,
     Symbol,
     UnsupportedInstructionError,
-    Vector,
 )  # fmt: skip
 from layoutgen.cpu.ptx_types import BITS, is_float, is_signed, numpy_type, storage
 
@@ -155,29 +153,7 @@ class Slots:
 
     def sources(self, instruction: Instruction) -> list[int]:
         """Slots of the registers that the instruction reads, its guard and addresses included."""
-        operands = list(instruction.operands)
-        if instruction.op[0] not in _NO_DESTINATION:
-            operands = operands[1:]
-        found = list(_registers(operands))
-        found += [r for o in instruction.operands[:1] if isinstance(o, Address) for r in _registers([o])]
-        if instruction.guard is not None:
-            found.append(instruction.guard)
-        return sorted({self.slot(register) for register in found})
-
-
-_NO_DESTINATION = ("st", "bra", "ret", "exit", "bar", "barrier", "membar", "fence", "trap")
-
-
-def _registers(operands: Iterable[Operand | None]) -> Iterable[Register]:
-    for operand in operands:
-        if isinstance(operand, Register):
-            yield operand
-        elif isinstance(operand, Vector):
-            yield from _registers(operand.items)
-        elif isinstance(operand, Address):
-            yield from _registers([operand.base])
-        elif isinstance(operand, Pair):
-            yield from _registers([operand.first, operand.second])
+        return sorted({self.slot(register) for register in reads(instruction)})
 
 
 def special_register(name: str, instruction: Instruction) -> Reader:

@@ -154,6 +154,20 @@ def test_a_feature_against_float64(features, t_q, t_k):
     check_run(kernel(16, **features), Launch((1, 2, 1, t_q, t_k, 16), inputs="nan"))
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "block_n", "t_k"),
+    [
+        (16, 32, 64),
+        (16, 32, 48),
+        *[pytest.param(d, 64 if d == 64 else 32, t, marks=pytest.mark.sweep) for d in (64, 96) for t in (128, 112, 96)],
+    ],
+)
+def test_a_mask_of_aligned_rows(head_dim, block_n, t_k):
+    """Row strides of whole 16 bytes: masks come in vectors, whose undefined halves the executor must let pass."""
+    made = kernel(head_dim, mask=True, block_n=block_n)
+    check_run(made, Launch((1, 1, 1, 32, t_k, head_dim)))
+
+
 def test_rows_without_a_key_are_empty():
     """Of 40 queries over 10 keys, aligned at the last, the first 30 see none: not all of the first block."""
     result = check_run(kernel(16, causal=True, alignment="bottom-right"), Launch((1, 1, 1, 40, 10, 16)))
