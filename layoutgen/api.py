@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -330,6 +330,7 @@ def matmul_choice(
     return choose_matmul(load_profile(profile), tuple(shape), accumulate, products, split_k)
 
 
+@cache
 def default_set() -> tuple[Kernel, ...]:
     """Return the kernels that are kept in generated/."""
     return (

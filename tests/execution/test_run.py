@@ -152,7 +152,7 @@ def any_matmul():
     )
 
 
-QUICK = settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 LONG = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
 
 
