@@ -137,7 +137,7 @@ def test_other_code_than_tritons_is_noticed(files, monkeypatch):
     from layoutgen.toolchain import compile as module
 
     real = binaries.assemble
-    monkeypatch.setattr(module, "assemble", lambda ptx, arch, flags: real(ptx, arch, ("--opt-level", "0")))
+    monkeypatch.setattr(module, "assemble", lambda ptx, arch, _flags: real(ptx, arch, ("--opt-level", "0")))
     with pytest.raises(CompilationError, match="ptxas made other code here than for Triton"):
         compile_kernel(files["matmul"], "sm_70")
 
