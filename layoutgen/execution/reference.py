@@ -9,20 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from layoutgen.execution.epilogue import finished
+from layoutgen.execution.epilogue import SUBNORMAL16, U16, U32, Values, finished
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 
-Values = NDArray[Any]
-
-U16 = 2.0**-11
-SUBNORMAL16 = 2.0**-25
-U32 = 2.0**-24
 ULP32 = 2.0**-23
 
 

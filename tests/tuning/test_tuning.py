@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -382,10 +383,7 @@ def test_a_scheduler_that_is_not_there_is_named(cache):
 
 
 def test_without_dask_the_extra_is_named(cache, monkeypatch):
-    def absent(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(search_module, "import_module", absent)
+    monkeypatch.setattr(search_module, "import_module", Mock(side_effect=ImportError))
     with pytest.raises(LayoutgenError, match=r"install layoutgen\[dask\]"):
         tune(three(), cache, scheduler="tcp://127.0.0.1:1")
 
