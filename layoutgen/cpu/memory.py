@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -27,6 +27,13 @@ _FILL = np.array([0xFF, 0x7F] * 8, np.uint8)
 
 class TensorError(LayoutgenError):
     """A tensor that cannot be laid out as asked."""
+
+
+class WrittenBy(NamedTuple):
+    """The launch that wrote, counted from 0 over those that had the tensor as an argument, and its instruction."""
+
+    launch: int
+    instruction: int
 
 
 class Tensor:
@@ -74,7 +81,8 @@ class Tensor:
         self.initialised: Array = np.zeros(self.storage.size, np.bool_)
         self.ready = False  # every owned byte is initialised
         self.writer: Array | None = np.full(self.storage.size, -1, np.int32) if writable else None
-        self._instruction: Array = np.full(self.storage.size if writable else 0, -1, np.int32)
+        self._launch = -1
+        self._written: Array = np.full(self.storage.size if writable else 0, -1, np.int64)  # launch << 32 | instruction
 
     @property
     def _steps(self) -> tuple[int, ...]:
@@ -106,10 +114,10 @@ class Tensor:
         self.ready = True
 
     def begin_launch(self) -> None:
-        """Forget who wrote which element: that is a matter of one launch."""
+        """Forget which block wrote what: that is a matter of one launch."""
+        self._launch += 1
         if self.writer is not None:
             self.writer.fill(-1)
-            self._instruction.fill(-1)
 
     @property
     def array(self) -> Array:
@@ -125,11 +133,13 @@ class Tensor:
             return 0
         return int(np.count_nonzero(self.owned & ~self.initialised)) // self.dtype.itemsize
 
-    def written_by(self, index: Sequence[int]) -> int | None:
-        """The number of the instruction that wrote an element last in the latest launch; None when none did."""
+    def written_by(self, index: Sequence[int]) -> WrittenBy | None:
+        """Return who wrote an element last; None when no launch did."""
+        if not self.writable:
+            return None
         byte = self.skip - self.low + sum(i * step for i, step in zip(index, self._steps, strict=True))
-        number = int(self._instruction[byte]) if self.writable else -1
-        return None if number < 0 else number
+        number = int(self._written[byte])
+        return None if number < 0 else WrittenBy(*divmod(number, 1 << 32))
 
     def __repr__(self) -> str:
         kind = "output" if self.writable else "input"
@@ -271,6 +281,7 @@ class GlobalMemory:
             if tensor.writer is None:
                 unowned[chosen] = True
                 continue
+            number = tensor._launch << 32 | instruction
             view = tensor.storage.view(f"u{width}")
             for item, value in enumerate(values):
                 view[offset // width + item] = value[chosen]
@@ -283,7 +294,7 @@ class GlobalMemory:
                 before = tensor.writer[at]
                 clash[chosen] |= (before >= 0) & (before != block[chosen])
                 tensor.writer[at] = block[chosen]
-                tensor._instruction[at] = instruction
+                tensor._written[at] = number
                 clash[chosen] |= tensor.writer[at] != block[chosen]
                 tensor.initialised[at] = True
         return Write(outside, unowned if unowned.any() else None, clash if clash.any() else None)

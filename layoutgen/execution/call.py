@@ -8,8 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from layoutgen.cpu import LaunchReport, Tensor, launch, parse_ptx
+from layoutgen.cpu import LaunchReport, Tensor
 from layoutgen.errors import LayoutgenError
+from layoutgen.execution.execute import execute_ptx
 from layoutgen.execution.inputs import WRITTEN
 from layoutgen.kernels import Array, contiguous
 from layoutgen.toolchain import KernelFile, build_kernel
@@ -51,12 +52,6 @@ def call(
         else Tensor.output(name, array.shape, array.dtype, array.strides)
         for name, array in arrays.items()
     }
-    reports = []
-    for kernel in file.kernels[:kernels]:
-        build = build_kernel(file, "sm_70", arrays, kernel, **scalars)
-        arguments = [tensors.get(name, value) for name, value in build.arguments]
-        program = parse_ptx(build.ptx)
-        reports.append(
-            launch(program, build.grid, build.num_warps, arguments, mma=mma, shared_bytes=build.shared_bytes)
-        )
-    return Called({name: tensor.array for name, tensor in tensors.items()}, tuple(reports))
+    builds = [build_kernel(file, "sm_70", arrays, kernel, **scalars) for kernel in file.kernels[:kernels]]
+    reports, _ = execute_ptx(builds, tensors, mma)
+    return Called({name: tensor.array for name, tensor in tensors.items()}, reports)

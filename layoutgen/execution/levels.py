@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.cpu import Code, LaunchReport, Program, Tensor, launch_code
+from layoutgen.cpu import LaunchReport, Tensor, launch_code
+from layoutgen.execution.execute import Execution, Progress
 from layoutgen.execution.machine_code import read_code
 from layoutgen.toolchain import Build
 from layoutgen.toolchain.compile import entry_parameters
@@ -44,28 +45,6 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Execution:
-    """One execution: its name, its outputs, and the text of every instruction."""
-
-    name: str
-    outputs: Mapping[str, Tensor]
-    texts: tuple[str, ...]
-
-    @classmethod
-    def of_ptx(cls, program: Program, outputs: Mapping[str, Tensor]) -> Execution:
-        return cls("PTX", outputs, tuple(f"`{i.text}` ({i.source})" for i in program.instructions))
-
-    @classmethod
-    def of_code(cls, code: Code, outputs: Mapping[str, Tensor], name: str = "machine code") -> Execution:
-        texts = tuple(f"`{i.text}` at {i.address:#x} ({i.source})" for i in code.instructions)
-        return cls(name, outputs, texts)
-
-    def writer(self, output: str, index: tuple[int, ...]) -> str:
-        number = self.outputs[output].written_by(index)
-        return "nobody" if number is None else self.texts[number]
-
-
-@dataclass(frozen=True)
 class MachineRun:
     """What executing the machine code found. `differences`: against the PTX's bits, or between the two fills.
 
@@ -95,8 +74,8 @@ def bits(array: NDArray[Any]) -> NDArray[Any]:
 def compare(first: Execution, second: Execution) -> tuple[Difference, ...]:
     """Return one difference for every output that is not equal bit for bit."""
     found = []
-    for name, tensor in first.outputs.items():
-        a, b = tensor.array, second.outputs[name].array
+    for name, tensor in first.tensors.items():
+        a, b = tensor.array, second.tensors[name].array
         wrong = bits(a) != bits(b)
         if wrong.any():
             index = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -111,27 +90,27 @@ def _shown(array: NDArray[Any], index: tuple[int, ...]) -> str:
 
 
 def run_code(
-    builds: Build | Sequence[Build],
+    builds: Sequence[Build],
     ptx: Execution,
     tensors: Callable[[], Mapping[str, Tensor]],
     mma: str = "v100",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     sass: str | None = None,
 ) -> MachineRun:
-    """Execute the machine code of what one call launches, in order, and hold it to the outputs of the PTX.
+    """Execute the machine code of what one call launches, in order, and hold it to the tensors of the PTX.
 
     `tensors` makes the launch's arguments anew, by name, with the values that the PTX was given. `sass` is the
     disassembly of a single build, if there is one already.
     """
-    every = (builds,) if isinstance(builds, Build) else tuple(builds)
     codes = []
-    for build in every:
+    for build in builds:
         types = [parameter.type for parameter in entry_parameters(build.ptx, build.kernel)]
         codes.append(read_code(build.cubin, build.kernel, build.arch, types, sass))
+    texts = [tuple(f"`{i.text}` at {i.address:#x} ({i.source})" for i in code.instructions) for code in codes]
     reports, done = [], []
     for fill in FILLS:
         fresh = tensors()
-        for build, code in zip(every, codes, strict=True):
+        for build, code in zip(builds, codes, strict=True):
             reports.append(
                 launch_code(
                     code,
@@ -144,7 +123,7 @@ def run_code(
                     progress=progress,
                 )
             )
-        outputs = {name: fresh[name] for name in ptx.outputs}
-        done.append(Execution.of_code(codes[-1], outputs, f"machine code with undefined registers filled {fill}"))
-    plain = Execution(f"machine code for {every[0].arch}", done[0].outputs, done[0].texts)
-    return MachineRun(tuple(reports), (*compare(ptx, plain), *compare(done[0], done[1])), len(every))
+        held = {name: fresh[name] for name in ptx.tensors}
+        done.append(Execution.of(f"machine code with undefined registers filled {fill}", held, builds, texts))
+    plain = replace(done[0], name=f"machine code for {builds[0].arch}")
+    return MachineRun(tuple(reports), (*compare(ptx, plain), *compare(done[0], done[1])), len(builds))

@@ -6,25 +6,22 @@ At the level `sass` the machine code is executed too, and held to the PTX's bits
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.cpu import Finding, LaunchReport, parse_ptx
-from layoutgen.cpu import launch as execute
+from layoutgen.cpu import Finding, LaunchReport
 from layoutgen.cpu.launch import ARITHMETICS
 from layoutgen.errors import LayoutgenError
+from layoutgen.execution.execute import Progress, execute_ptx
 from layoutgen.execution.inputs import OUTPUTS, WRITTEN, Launch, check_size, place
-from layoutgen.execution.levels import Execution, MachineRun, run_code
+from layoutgen.execution.levels import MachineRun, run_code
 from layoutgen.execution.reference import error, references
 from layoutgen.toolchain import Build, KernelFile, build_kernel
 
 LEVELS = ("ptx", "sass")
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -116,27 +113,14 @@ def run_kernel(
     arrays = {name: argument.array for name, argument in placed.items()}
     builds = [build_kernel(file, arch, arrays, kernel) for kernel in file.kernels]
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
-    reports = []
-    for build in builds:
-        program = parse_ptx(build.ptx)
-        reports.append(
-            execute(
-                program,
-                build.grid,
-                build.num_warps,
-                [tensors.get(name, value) for name, value in build.arguments],
-                mma=mma,
-                shared_bytes=build.shared_bytes,
-                progress=progress,
-            )
-        )
+    reports, ptx = execute_ptx(builds, tensors, mma, progress)
     written = {name: tensor for name, tensor in tensors.items() if name in WRITTEN}
     outputs = {name: tensor.array for name, tensor in written.items() if name in OUTPUTS}
     machine = None
     if level == "sass":
         machine = run_code(
             builds,
-            Execution.of_ptx(program, written),
+            replace(ptx, tensors=written),
             lambda: {name: argument.tensor(name) for name, argument in placed.items()},
             mma,
             progress,
@@ -158,7 +142,7 @@ def run_kernel(
         build=builds[file.kernels.index(file.kernel)],
         outputs=outputs,
         seconds=time.perf_counter() - began,
-        reports=tuple(reports),
+        reports=reports,
         machine=machine,
     )
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import layoutgen as lg
-from layoutgen.cpu import launch as execute
-from layoutgen.cpu import parse_ptx
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import Launch, run_kernel
-from layoutgen.execution.inputs import OUTPUTS, place
-from layoutgen.execution.levels import Execution, run_code
+from layoutgen.execution.execute import execute_ptx
+from layoutgen.execution.inputs import WRITTEN, place
+from layoutgen.execution.levels import run_code
 from layoutgen.kernels import AttentionRequest
 from layoutgen.toolchain import build_kernel, read_kernel
 from layoutgen.toolchain.binaries import assemble
 from layoutgen.toolchain.elf import sections
 from tests.committed import GENERATED, committed
+from tests.kernels.launching import emitted, kernel
 
 HALF, SINGLE = "float16", "float32"
 TILE = {"block_m": 64, "block_n": 64, "block_k": 32}
@@ -87,41 +87,56 @@ def test_other_requests(tmp_path, name, misalign, arch):
 # What must fail -------------------------------------------------------------------------------------------
 
 
-def machine_run(change_cubin=None, change_ptx=None):
-    """Run matmul's PTX beside a machine code that was tampered with."""
-    kernel = read_kernel(GENERATED[0].parent / "matmul_64x64x32.py")
-    placed = place(kernel.request, Launch((1, 70, 75, 45)), np.random.default_rng(0))
-    build = build_kernel(kernel, "sm_70", {name: argument.array for name, argument in placed.items()})
+def machine_run(kernel, shape, change_cubin=None, change_ptx=None):
+    """Run a kernel's PTX beside a machine code whose first kernel was tampered with."""
+    placed = place(kernel.request, Launch(shape), np.random.default_rng(0))
+    arrays = {name: argument.array for name, argument in placed.items()}
+    builds = [build_kernel(kernel, "sm_70", arrays, name) for name in kernel.kernels]
 
     def tensors():
         return {name: argument.tensor(name) for name, argument in placed.items()}
 
-    mine = tensors()
-    program = parse_ptx(build.ptx)
-    arguments = [mine.get(name, value) for name, value in build.arguments]
-    assert execute(program, build.grid, build.num_warps, arguments, shared_bytes=build.shared_bytes).clean
-    ptx = Execution.of_ptx(program, {name: tensor for name, tensor in mine.items() if name in OUTPUTS})
-    cubin = build.cubin if change_ptx is None else assemble(change_ptx(build.ptx), "sm_70")[0]
+    reports, ptx = execute_ptx(builds, tensors())
+    assert all(report.clean for report in reports)
+    ptx = dataclasses.replace(ptx, tensors={name: tensor for name, tensor in ptx.tensors.items() if name in WRITTEN})
+    first = builds[0]
+    cubin = first.cubin if change_ptx is None else assemble(change_ptx(first.ptx), "sm_70")[0]
     if change_cubin is not None:
-        cubin = change_cubin(cubin, build.kernel)
-    return run_code(dataclasses.replace(build, cubin=cubin), ptx, tensors)
+        cubin = change_cubin(cubin, first.kernel)
+    return run_code([dataclasses.replace(first, cubin=cubin), *builds[1:]], ptx, tensors)
+
+
+def simple_matmul():
+    return read_kernel(GENERATED[0].parent / "matmul_64x64x32.py"), (1, 70, 75, 45)
+
+
+def wrong_order(ptx):
+    """Swap the two registers of A in every mma."""
+    return re.sub(r"(mma\.sync\.aligned\.m8n8k4[^}]*\}, \{)(%r\d+), (%r\d+)", r"\1\3, \2", ptx)
 
 
 def test_a_difference_names_the_element_and_both_writers():
-    def wrong_order(ptx):
-        """Swap the operands of the last mma's accumulator: one product of many is wrong."""
-        found = list(re.finditer(r"mma\.sync\.aligned\.m8n8k4[^;]*;", ptx))[-1]
-        registers = re.findall(r"%r\d+", found[0])
-        a = registers[8:10]
-        return ptx[: found.start()] + found[0].replace(f"{a[0]}, {a[1]}", f"{a[1]}, {a[0]}") + ptx[found.end() :]
-
-    run = machine_run(change_ptx=wrong_order)
+    run = machine_run(*simple_matmul(), change_ptx=wrong_order)
     assert not run.passed
     text = str(run.differences[0])
     assert re.match(r"c\[0, \d+, \d+\] is .* by PTX, written by `(@\S+ )?st\.global", text), text
     assert re.search(r"by machine code for sm_70, written by `(@\S+ )?STG\.E.*\.py:\d+\); \d+ elements differ", text), (
         text
     )
+
+
+def test_each_kernel_of_a_call_answers_for_what_it_wrote():
+    """The product's partial sums are wrong, and so is C, which another kernel wrote with instructions of its own."""
+    file = emitted(kernel(split_k=3, out_dtype="float32"))
+    assert file.kernels == ("matmul_kernel", "finish_kernel")
+    second = file.path.read_text().split("def finish_kernel")[0].count("\n") + 1
+    differences = machine_run(file, (1, 33, 40, 100), change_ptx=wrong_order).differences
+    assert [difference.output for difference in differences] == ["c", "partials"]
+    for difference in differences:
+        for writer in (difference.first_writer, difference.second_writer):
+            assert "st.global" in writer or "STG" in writer
+            line = int(re.search(r"\.py:(\d+)\)", writer)[1])
+            assert (line > second) == (difference.output == "c"), writer
 
 
 def test_an_undefined_register_that_matters_is_seen():
@@ -141,7 +156,7 @@ def test_an_undefined_register_that_matters_is_seen():
         assert count
         return bytes(changed)
 
-    run = machine_run(change_cubin=never_zeroed)
+    run = machine_run(*simple_matmul(), change_cubin=never_zeroed)
     assert any("filled 1" in difference.second for difference in run.differences), [*map(str, run.differences)]
 
 
