@@ -168,8 +168,8 @@ def _broken(barrier: int, guard: Reader | None) -> Step:
     return step
 
 
-def decode_block_barrier(instruction: Instruction, operands: Operands, end: int) -> Step:  # noqa: ARG001
-    """BAR.SYNC of the whole block."""
-    if instruction.modifiers != ("SYNC",) or instruction.form != "I" or not instruction.always:
+def decode_block_barrier(instruction: Instruction, operands: Operands) -> Step:  # noqa: ARG001
+    """BAR.SYNC of the whole block. Under a predicate, a block of which only a part arrives is reported."""
+    if instruction.modifiers != ("SYNC",) or instruction.form != "I":
         raise instruction.refuse("another barrier than BAR.SYNC of the whole block")
     return lambda machine: machine.block_barrier()

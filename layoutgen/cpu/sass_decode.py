@@ -70,6 +70,7 @@ DECODERS: dict[str, Decoder] = {
     "VOTE": warp.decode_vote,
     "WARPSYNC": warp.decode_warpsync,
     "HMMA": warp.decode_hmma,
+    "BAR": control.decode_block_barrier,
 }
 """Opcode -> who decodes it. Everything else is unsupported."""
 
@@ -78,7 +79,6 @@ CONTROL: dict[str, ControlDecoder] = {
     "RET": control.decode_return,
     "EXIT": control.decode_exit,
     **dict.fromkeys(("BSSY", "BSYNC", "BREAK"), control.decode_convergence),
-    "BAR": control.decode_block_barrier,
 }
 """Those that see to their own guard, and need to know where the code ends."""
 

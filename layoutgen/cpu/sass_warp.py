@@ -107,7 +107,7 @@ def decode_hmma(instruction: Instruction, operands: Operands) -> Step:
     if len(modifiers) != 4 or modifiers[0] != "884" or modifiers[1] != modifiers[2] or instruction.form != "RRRR":
         raise instruction.refuse()
     kind, number = modifiers[1], modifiers[3].removeprefix("STEP")
-    if kind not in STEPS or not number.isdigit() or int(number) >= STEPS[kind] or not instruction.always:
+    if kind not in STEPS or not number.isdigit() or int(number) >= STEPS[kind]:
         raise instruction.refuse()
     d_operand, a_operand, b_operand, c_operand = instruction.operands
     accumulator = kind.lower()

@@ -238,6 +238,47 @@ def test_shared_accesses_of_a_converged_warp_are_in_order_and_those_of_two_warps
     assert report.races
 
 
+def first(count):
+    """P0 of the first threads."""
+    return ("ISETP.LT.AND", (p(0), TRUE, r(0), i(count), TRUE))
+
+
+def test_a_guarded_product_is_one_of_whole_warps():
+    """Sums of four products of ones, with one guard for each of two warps; then one that parts a warp."""
+    ones = [("MOV", (r(n), i(0x3C003C00))) for n in range(10, 14)]
+
+    def lines(count):
+        product = ("HMMA.884.F32.F32.STEP0", (r(4), r(10, "ROW"), r(12, "COL"), r(RZ)), p(0))
+        return (*ADDRESS, *ones, ("MOV", (r(4), i(7))), first(count), product, STORE, END)
+
+    got = run(*lines(32), threads=64)
+    assert (got[:32].view(np.float32) == 4).all()
+    assert (got[32:] == 7).all()
+    report = run(*lines(10), threads=64, clean=False)
+    assert {finding.kind for finding in report.findings} == {"divergence"}
+
+
+def test_a_guarded_barrier_holds_when_the_whole_block_takes_it():
+    def lines(count):
+        """Every thread writes a word and reads another warp's."""
+        return (
+            *ADDRESS,
+            ("SHF.L.U32", (r(5), r(0), i(2), ZERO)),
+            ("LOP3.LUT", (r(6), r(5), i(128), ZERO, i(0x3C), FALSE)),
+            ("STS", (at(5), r(0))),
+            first(count),
+            ("BAR.SYNC", (i(0),), p(0)),
+            ("LDS.U", (r(4), at(6))),
+            STORE,
+            END,
+        )
+
+    assert (run(*lines(64), threads=64, shared_bytes=256) == (np.arange(64) ^ 32)).all()
+    kinds = {finding.kind for finding in run(*lines(32), threads=64, shared_bytes=256, clean=False).findings}
+    assert "divergence" in kinds
+    assert run(*lines(0), threads=64, shared_bytes=256, clean=False).races
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
