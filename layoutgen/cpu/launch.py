@@ -16,7 +16,6 @@ from layoutgen.cpu.machine import LANES, ExecutionError, Machine, Step
 from layoutgen.cpu.memory import GlobalMemory, Tensor
 from layoutgen.cpu.ptx_decode import decode_program
 from layoutgen.cpu.ptx_memory import narrowest_shared_access
-from layoutgen.cpu.ptx_operands import Slots
 from layoutgen.cpu.ptx_parser import parse_ptx
 from layoutgen.cpu.ptx_program import Program
 from layoutgen.cpu.ptx_types import BITS, is_float, numpy_type, storage
@@ -118,15 +117,17 @@ def launch(
     tensors = tensors_of(arguments)
     memory = GlobalMemory(tensors)
     with np.errstate(all="ignore"):
-        slots = Slots(program, _bind(program, arguments, memory))
-        code = decode_program(program, slots)
+        parameters = _bind(program, arguments, memory)
+        decoded = decode_program(program)
+        code = decoded.watched()
         watch = Watch([i.source for i in program.instructions], [i.text for i in program.instructions])
         counters = Counters(len(code))
         size = max([program.shared_bytes, *program.shared.values()]) + (shared_bytes or 0)
         grain = narrowest_shared_access(program.instructions)
 
         def prepare(machine: Machine) -> None:
-            machine.regs = slots.initial()
+            machine.regs = decoded.slots.initial()
+            machine.own = parameters
 
         work = run_blocks(
             code, prepare, None, shape, num_warps, memory, size, grain, watch, counters, mma, step_limit,

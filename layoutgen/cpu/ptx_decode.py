@@ -1,8 +1,10 @@
-"""Instruction -> step: one closure an instruction, decoded once a launch."""
+"""Instruction -> step: one closure an instruction, decoded once a program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -106,7 +108,7 @@ def _guarded(step: Step, guard: Reader) -> Step:
     return run
 
 
-def _first_time(code: list[Step], pc: int, step: Step, sources: list[int], slots: Slots) -> Step:
+def _first_time(code: list[Step], pc: int, step: Step, sources: Sequence[int], slots: Slots) -> Step:
     """Wrap `step`: on its first execution look whether a register that it reads was ever written."""
     garbage = {id(value) for value in GARBAGE.values()}
 
@@ -124,17 +126,31 @@ def _report_unwritten(machine: Machine, name: str) -> None:
     machine.report(watch.UNINITIALISED, machine.active(), lambda: f"register {name} is read before it is written", name)
 
 
-def decode_program(program: Program, slots: Slots) -> list[Step]:
-    """The steps of a whole program, each of which first checks its source registers once.
+@dataclass(frozen=True)
+class Decoded:
+    """A program's steps, and the registers of each that must have been written before its first execution."""
 
-    Those are left out whose undefined bits go nowhere.
-    """
-    code: list[Step] = []
+    slots: Slots
+    steps: tuple[Step, ...]
+    sources: tuple[tuple[int, ...], ...]
+
+    def watched(self) -> list[Step]:
+        """Return the steps for one launch, each of which first checks its source registers once."""
+        code: list[Step] = []
+        for pc, (step, sources) in enumerate(zip(self.steps, self.sources, strict=True)):
+            code.append(_first_time(code, pc, step, sources, self.slots))
+        return code
+
+
+@lru_cache(maxsize=16)
+def decode_program(program: Program) -> Decoded:
+    """Decode a whole program. Source registers whose undefined bits go nowhere are left out of the checks."""
+    slots, steps, every = Slots(program), [], []
     unread = unread_undefined(program)
     for pc, instruction in enumerate(program.instructions):
-        step = decode(instruction, slots)
+        steps.append(decode(instruction, slots))
         sources = slots.sources(instruction)
         if pc in unread:
             sources = [slot for slot in sources if slots.name(slot) not in unread[pc]]
-        code.append(_first_time(code, pc, step, sources, slots))
-    return code
+        every.append(tuple(sources))
+    return Decoded(slots, tuple(steps), tuple(every))

@@ -78,11 +78,11 @@ def decode_load(instruction: Instruction, slots: Slots) -> Step:
     if space == "param":
         if count != 1 or not isinstance(source, Address) or not isinstance(source.base, Symbol):
             raise UnsupportedInstructionError(instruction.text)
-        value = slots.parameters.get(source.base.name)
-        if value is None or value.dtype.itemsize != width or source.offset:
+        name = source.base.name
+        widths = {parameter.name: BITS[parameter.type] // 8 for parameter in slots.program.parameters}
+        if widths.get(name) != width or source.offset:
             raise UnsupportedInstructionError(instruction.text, "no such parameter of this width")
-        constant = value
-        return lambda machine: put[0](machine, constant)
+        return lambda machine: put[0](machine, machine.own[name])
     address = _address(instruction, slots, source, 64 if space == "global" else 32)
     load = access.load_global if space == "global" else access.load_shared
     narrow = BITS[kind] < 32 and (kind[0] == "s")

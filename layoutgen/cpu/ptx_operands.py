@@ -49,9 +49,8 @@ def constant_reader(value: Array) -> Reader:
 class Slots:
     """The register file's plan: a slot for every register name of a program."""
 
-    def __init__(self, program: Program, parameters: dict[str, Array]) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.parameters = parameters
         self._slots: dict[str, int] = {}
         self._bits: list[int] = []
 

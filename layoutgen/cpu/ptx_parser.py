@@ -8,6 +8,7 @@ kernel's own file, even where it was inlined from Triton's library.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from layoutgen.cpu.ptx_program import (
     Address,
@@ -41,6 +42,7 @@ _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)U?$")
 _HEXFLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)$")
 
 
+@lru_cache(maxsize=16)
 def parse_ptx(text: str, entry: str | None = None) -> Program:
     """Read the kernel `entry` (the only one by default) out of PTX `text`.
 

@@ -107,9 +107,9 @@ class Parameter:
     offset: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """A parsed kernel.
+    """A parsed kernel; equal to itself alone.
 
     `registers` maps a name to its width in bits; `labels` to instruction numbers; `shared` maps shared
     variables to byte offsets, of which `shared_bytes` are allocated statically. `dynamic_shared` says that
