@@ -38,8 +38,8 @@ STEP_LIMIT = 20_000
 """Several times what the unchanged kernels take, so that a broken loop ends soon."""
 
 
-def types_of(build: Build) -> list[str]:
-    return [parameter.type for parameter in entry_parameters(build.ptx, build.kernel)]
+def types_of(build: Build) -> tuple[str, ...]:
+    return tuple(parameter.type for parameter in entry_parameters(build.ptx, build.kernel))
 
 
 def outcome(build: Build, placed: dict, cubin: bytes, expected: list[np.ndarray] | None) -> str | list[np.ndarray]:

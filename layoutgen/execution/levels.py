@@ -104,7 +104,7 @@ def run_code(
     """
     codes = []
     for build in builds:
-        types = [parameter.type for parameter in entry_parameters(build.ptx, build.kernel)]
+        types = tuple(parameter.type for parameter in entry_parameters(build.ptx, build.kernel))
         codes.append(read_code(build.cubin, build.kernel, build.arch, types, sass))
     texts = [tuple(f"`{i.text}` at {i.address:#x} ({i.source})" for i in code.instructions) for code in codes]
     reports, done = [], []

@@ -7,7 +7,7 @@ encoding's 32 bits are taken and the text must agree, so that no operand is sile
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,7 +29,8 @@ _OTHER_FIELDS = ("BRA", "CALL", "RET", "BSSY", "BAR", "SHFL", "PLOP3", "UPLOP3")
 """Opcodes whose literals lie elsewhere, for example as distances."""
 
 
-def read_code(cubin: bytes, kernel: str, arch: str, types: Sequence[str], sass: str | None = None) -> Code:
+@lru_cache(maxsize=16)
+def read_code(cubin: bytes, kernel: str, arch: str, types: tuple[str, ...], sass: str | None = None) -> Code:
     """Decode one kernel of a cubin for execution.
 
     `types` are the PTX types of its parameters, in order; `sass` is its disassembly, if that was made already. Raises

@@ -60,7 +60,7 @@ def execute_sass(
     ptx: str, arch: str, flags: tuple[str, ...], inputs: list[np.ndarray], outputs: int, fill: int = 0
 ) -> list[np.ndarray]:
     cubin, _ = assemble(ptx, arch, flags)
-    code = read_code(cubin, "snippets", arch, ["u64"] * (3 + outputs))
+    code = read_code(cubin, "snippets", arch, ("u64",) * (3 + outputs))
     tensors, results = _tensors(inputs, outputs)
     report = launch_code(code, 1, WARPS, tensors, mma="exact", fill=fill)
     assert report.clean, str(report)
