@@ -101,7 +101,7 @@ def launch_arrays(request: Request, shape: str | None, **choices: Any) -> dict[s
 
 def read_for_compiling(path: str) -> KernelFile:
     """Read an emitted file, and refuse layouts on which Triton would abort the process."""
-    from layoutgen.emission.readback import check_literals
+    from layoutgen.readback.source import check_literals
     from layoutgen.toolchain import read_kernel
 
     kernel = read_kernel(path)

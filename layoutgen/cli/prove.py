@@ -39,7 +39,7 @@ def prove(context: click.Context, /, file: str | None, as_json: bool, latex: boo
         if given:
             raise LayoutgenError(f"prove {file}: takes no --{given[0].replace('_', '-')}; the file carries its request")
         from layoutgen.emission import render
-        from layoutgen.emission.readback import prove_source
+        from layoutgen.readback.source import prove_source
         from layoutgen.toolchain import read_kernel
 
         kernel = read_kernel(file)

@@ -69,7 +69,7 @@ def test_a_wrong_basis_that_triton_accepts_computes_wrong_results(tmp_path):
     """Lane bits a0 and q0 exchanged in every layout alike: each conversion stays trivial, and no proof holds."""
     import re
 
-    from layoutgen.emission.readback import prove_source
+    from layoutgen.readback.source import prove_source
 
     def exchange(literal):
         first, second = (re.search(rf"(\[[\d, ]+\]),  # {bit}:", literal[0])[1] for bit in ("a0", "q0"))

@@ -8,12 +8,12 @@ import pytest
 import layoutgen as lg
 from layoutgen.cpu import launch as execute
 from layoutgen.cpu import parse_ptx
-from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import Launch
 from layoutgen.execution.inputs import place
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
+from layoutgen.readback.source import prove_source
 from layoutgen.toolchain import build_kernel
 from tests.kernels.fast import check_run, emitted, kernel
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import layoutgen as lg
 from layoutgen.emission.attention_fast import fast_attention_context, rounding
-from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch, run_kernel
 from layoutgen.execution.reference import error, references
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
+from layoutgen.readback.source import prove_source
 from tests.kernels.fast import HEAD_DIMS, check_run, compute, emitted, kernel
 
 # ---- the request

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import layoutgen as lg
 from layoutgen.cpu import Tensor, parse_ptx
 from layoutgen.cpu import launch as execute
-from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
+from layoutgen.readback.source import prove_source
 from layoutgen.sass.inspection import inspect
 from layoutgen.toolchain import build_kernel, compile_kernel, read_kernel
 from tests.sweep_log import in_parts

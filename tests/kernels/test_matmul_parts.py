@@ -5,13 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layoutgen.emission.readback import prove_source
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import Launch, call, run_kernel
 from layoutgen.execution.reference import matmul_reference
 from layoutgen.kernels import request_from_dict
 from layoutgen.kernels.request import contiguous
 from layoutgen.proofs import refutations
+from layoutgen.readback.source import prove_source
 from tests.kernels.launching import emitted, execute, kernel
 
 ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from layoutgen.emission.indices import (
+from layoutgen.proofs.integers import Alternatives, Model, solve
+from layoutgen.readback.indices import (
     ONE,
     ZERO,
     Extreme,
@@ -24,9 +25,8 @@ from layoutgen.emission.indices import (
     Symbols,
     linear,
 )
-from layoutgen.emission.places import Dims, Fault, Place, element, length_of
-from layoutgen.emission.polynomial import Polynomial
-from layoutgen.proofs.integers import Alternatives, Model, solve
+from layoutgen.readback.places import Dims, Fault, Place, element, length_of
+from layoutgen.readback.polynomial import Polynomial
 
 TRUE = Formula.true()
 

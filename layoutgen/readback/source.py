@@ -9,10 +9,6 @@ from typing import TypeVar
 
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.emission.context import context
-from layoutgen.emission.masks import prove_masks
-from layoutgen.emission.moves import prove_checks, prove_moves
-from layoutgen.emission.readback_fast import prove_fast_attention
-from layoutgen.emission.readback_matmul import prove_fast_matmul
 from layoutgen.emission.render import render
 from layoutgen.emission.views import FIELDS, LayoutView
 from layoutgen.errors import LayoutgenError, RefutedError
@@ -20,6 +16,10 @@ from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmul
 from layoutgen.proofs import Verdict, prove
 from layoutgen.proofs.claims import relabelled
 from layoutgen.proofs.staging import in_slabs, staged
+from layoutgen.readback.attention_fast import prove_fast_attention
+from layoutgen.readback.masks import prove_masks
+from layoutgen.readback.matmul_fast import prove_fast_matmul
+from layoutgen.readback.moves import prove_checks, prove_moves
 
 
 def read_literals(path: Path, source: str) -> dict[str, LinearLayout | Blocked]:

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from layoutgen.emission.arithmetic import OPAQUE, Arithmetic, Pointer, Value
-from layoutgen.emission.indices import ONE, ZERO, Formula, Symbols
-from layoutgen.emission.polynomial import Polynomial
+from layoutgen.readback.arithmetic import OPAQUE, Arithmetic, Pointer, Value
+from layoutgen.readback.indices import ONE, ZERO, Formula, Symbols
+from layoutgen.readback.polynomial import Polynomial
 
 
 @dataclass(frozen=True)

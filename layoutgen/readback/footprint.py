@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layoutgen.emission.polynomial import Polynomial
 from layoutgen.proofs.coverage import Between, Tiles
+from layoutgen.readback.polynomial import Polynomial
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from layoutgen.emission.polynomial import Polynomial
 from layoutgen.proofs.integers import Alternatives, Linear
+from layoutgen.readback.polynomial import Polynomial
 
 ZERO, ONE = Polynomial.constant(0), Polynomial.constant(1)
 Case = tuple[Polynomial, ...]

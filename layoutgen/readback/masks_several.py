@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from layoutgen.emission.accesses import Walk
-from layoutgen.emission.arithmetic import Arithmetic
-from layoutgen.emission.indices import Formula, Symbols
-from layoutgen.emission.launches import Host, Launch
-from layoutgen.emission.masks_fast import kernel_verdicts, not_followed, sizes_of
-from layoutgen.emission.places import Dims
-from layoutgen.emission.polynomial import Polynomial
 from layoutgen.kernels import FastMatmulRequest
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 from layoutgen.proofs import Verdict
+from layoutgen.readback.accesses import Walk
+from layoutgen.readback.arithmetic import Arithmetic
+from layoutgen.readback.indices import Formula, Symbols
+from layoutgen.readback.launches import Host, Launch
+from layoutgen.readback.masks_fast import kernel_verdicts, not_followed, sizes_of
+from layoutgen.readback.places import Dims
+from layoutgen.readback.polynomial import Polynomial
 
 
 @dataclass(frozen=True)

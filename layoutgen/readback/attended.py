@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutgen.emission.accesses import Call
-from layoutgen.emission.indices import ONE, ZERO, Bits, Formula, Index, Symbols
-from layoutgen.emission.places import Dims, Fault, Place, element
-from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Reach
 from layoutgen.proofs.integers import Model
+from layoutgen.readback.accesses import Call
+from layoutgen.readback.indices import ONE, ZERO, Bits, Formula, Index, Symbols
+from layoutgen.readback.places import Dims, Fault, Place, element
+from layoutgen.readback.polynomial import Polynomial
+from layoutgen.readback.reach import Reach
 
 Load = tuple[str, Polynomial]
 """A load of K, V, bias or mask: its tensor, and its keys."""

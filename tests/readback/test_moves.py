@@ -5,8 +5,8 @@ import re
 import pytest
 
 from layoutgen.emission import render
-from layoutgen.emission.moves import moves, prove_checks, prove_moves
 from layoutgen.kernels import AttentionRequest, MatmulRequest
+from layoutgen.readback.moves import moves, prove_checks, prove_moves
 
 REQUESTS = (
     MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2)),

@@ -5,8 +5,8 @@ import re
 import pytest
 
 import layoutgen as lg
-from layoutgen.emission.readback import check_literals, prove_source, read_literals
 from layoutgen.errors import LayoutgenError, RefutedError
+from layoutgen.readback.source import check_literals, prove_source, read_literals
 
 ATTENTION = lg.attention(head_dim=96)
 MATMUL = lg.matmul(block_m=64, block_n=64)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from layoutgen.emission.indices import ONE, Bits, Formula, Index, Symbols
-from layoutgen.emission.polynomial import Polynomial
+from layoutgen.readback.indices import ONE, Bits, Formula, Index, Symbols
+from layoutgen.readback.polynomial import Polynomial
 
 OPAQUE = None
 """A value that is not followed."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import layoutgen as lg
-from layoutgen.emission.masks import prove_masks
 from layoutgen.execution import Launch, run_kernel
 from layoutgen.proofs import Refutation
+from layoutgen.readback.masks import prove_masks
 from layoutgen.toolchain import read_kernel
 
 ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]

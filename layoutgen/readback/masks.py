@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from layoutgen.emission.footprint import Access, Mask, Pointer, Walk
-from layoutgen.emission.launches import divisors, passed, shape_faults
-from layoutgen.emission.masks_fast import prove_fast_masks
-from layoutgen.emission.masks_several import prove_launches
-from layoutgen.emission.places import Dims
-from layoutgen.emission.polynomial import Polynomial
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.proofs import Obligation, Refutation, Verdict
 from layoutgen.proofs.coverage import Axis, Footprint, Step, Tiles, covers
+from layoutgen.readback.footprint import Access, Mask, Pointer, Walk
+from layoutgen.readback.launches import divisors, passed, shape_faults
+from layoutgen.readback.masks_fast import prove_fast_masks
+from layoutgen.readback.masks_several import prove_launches
+from layoutgen.readback.places import Dims
+from layoutgen.readback.polynomial import Polynomial
 
 ACCESS = "global accesses cover their tensors"
 

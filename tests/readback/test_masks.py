@@ -5,9 +5,9 @@ import re
 import pytest
 
 from layoutgen.emission import render
-from layoutgen.emission.masks import prove_masks
-from layoutgen.emission.polynomial import Polynomial
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
+from layoutgen.readback.masks import prove_masks
+from layoutgen.readback.polynomial import Polynomial
 
 MATMUL = MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2))
 ATTENTION = AttentionRequest(head_dim=72, atom="m8n8k4", block_m=64, block_n=32, bias=True)

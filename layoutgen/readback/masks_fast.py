@@ -6,18 +6,18 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from layoutgen.emission.accesses import Access, Walk
-from layoutgen.emission.arithmetic import Arithmetic, Pointer
-from layoutgen.emission.attended import Load, attended_fault
-from layoutgen.emission.hidden import hidden_fault
-from layoutgen.emission.indices import Formula, NotLinearError, Symbols
-from layoutgen.emission.launches import Launch, read_launch, shape_faults
-from layoutgen.emission.places import Dims, Fault, Place, element, length_of, placed
-from layoutgen.emission.polynomial import Polynomial
-from layoutgen.emission.reach import Reach
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.integers import UndecidedError
+from layoutgen.readback.accesses import Access, Walk
+from layoutgen.readback.arithmetic import Arithmetic, Pointer
+from layoutgen.readback.attended import Load, attended_fault
+from layoutgen.readback.hidden import hidden_fault
+from layoutgen.readback.indices import Formula, NotLinearError, Symbols
+from layoutgen.readback.launches import Launch, read_launch, shape_faults
+from layoutgen.readback.places import Dims, Fault, Place, element, length_of, placed
+from layoutgen.readback.polynomial import Polynomial
+from layoutgen.readback.reach import Reach
 
 SCORES = "masks of the scores cover what is seen"
 FastRequest = FastAttentionRequest | FastMatmulRequest

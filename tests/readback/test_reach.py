@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
-from layoutgen.emission import masks_fast
-from layoutgen.emission.indices import Extreme, Index, Quotient, Symbols
-from layoutgen.emission.masks import prove_masks
-from layoutgen.emission.places import Dims, Fault, Place
-from layoutgen.emission.polynomial import Polynomial
+from layoutgen.readback import masks_fast
+from layoutgen.readback.indices import Extreme, Index, Quotient, Symbols
+from layoutgen.readback.masks import prove_masks
+from layoutgen.readback.places import Dims, Fault, Place
+from layoutgen.readback.polynomial import Polynomial
 
 Values = dict[str, int]
 

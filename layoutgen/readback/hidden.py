@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from layoutgen.emission.places import Fault
 from layoutgen.kernels import FastAttentionRequest
+from layoutgen.readback.places import Fault
 
 HIDDEN = "scores = gl.where({}, scores, -float('inf'))"
 LOADED = "attended = load_scores(mask, stride_mq, stride_mk, mask_row, first, keys_left, masked, wide)"

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from layoutgen.emission.accesses import Walk
-from layoutgen.emission.arithmetic import Arithmetic
-from layoutgen.emission.indices import Formula, Symbols
-from layoutgen.emission.polynomial import Polynomial
+from layoutgen.readback.accesses import Walk
+from layoutgen.readback.arithmetic import Arithmetic
+from layoutgen.readback.indices import Formula, Symbols
+from layoutgen.readback.polynomial import Polynomial
 
 TRUE = Formula.true()
 

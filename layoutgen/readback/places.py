@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutgen.emission.accesses import Access
-from layoutgen.emission.indices import ONE, ZERO, Formula
-from layoutgen.emission.polynomial import Polynomial
+from layoutgen.readback.accesses import Access
+from layoutgen.readback.indices import ONE, ZERO, Formula
+from layoutgen.readback.polynomial import Polynomial
 
 Dims = tuple[tuple[str, str, str | int], ...]
 """Per dim of a tensor: what it is called, its stride and its length: a product of numbers and names, or a number.
