@@ -150,11 +150,9 @@ class Walk:
 
     def _branch(self, branch: ast.If, names: dict[str, Value]) -> tuple[Value, bool]:
         """Follow the way that a known condition takes, else both; names that they bind differently are then opaque."""
-        test = self.value(branch.test, names)
-        known = test.value if isinstance(test, Formula) else test if isinstance(test, bool) else None
+        known, condition = self._test(branch.test, names)
         if known is not None:
             return self.block(branch.body if known else branch.orelse, names)
-        condition = test if isinstance(test, Formula) else OPAQUE
         negation = ~condition if condition is not None else OPAQUE
         other = dict(names)
         self.path.append(condition)
@@ -175,6 +173,15 @@ class Walk:
             if names.get(name, OPAQUE) != other.get(name, OPAQUE):
                 names[name] = OPAQUE
         return OPAQUE, False
+
+    def _test(self, node: ast.expr, names: dict[str, Value]) -> tuple[bool | None, Formula | None]:
+        """Return whether a condition holds, if that is known, and the condition. A number is one: that it is not 0."""
+        value = self.value(node, names)
+        if isinstance(value, Polynomial):
+            value = self.arithmetic.compare(ast.NotEq, value, ZERO)
+        if isinstance(value, bool):
+            return value, OPAQUE
+        return (value.value, value) if isinstance(value, Formula) else (None, OPAQUE)
 
     def _loop(self, loop: ast.For, names: dict[str, Value]) -> None:
         """Follow the body for any iteration.
@@ -279,7 +286,8 @@ class Walk:
         if isinstance(node, ast.Subscript):
             # [:, None] and its kind add dims; anything else would pick elements.
             value = self.value(node.value, names)
-            return value if all(_keeps(item) for item in _items(node.slice)) else OPAQUE
+            items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return value if all(_keeps(item) for item in items) else OPAQUE
         if isinstance(node, ast.Call):
             return self._call(node, names)
         if isinstance(node, ast.IfExp):
@@ -291,11 +299,9 @@ class Walk:
 
     def _choice(self, node: ast.IfExp, names: dict[str, Value]) -> Value:
         """Follow `a if test else b`: the way that a known condition takes, else both, each under its condition."""
-        test = self.value(node.test, names)
-        known = test.value if isinstance(test, Formula) else test if isinstance(test, bool) else None
+        known, condition = self._test(node.test, names)
         if known is not None:
             return self.value(node.body if known else node.orelse, names)
-        condition = test if isinstance(test, Formula) else OPAQUE
         self.path.append(condition)
         first = self.value(node.body, names)
         self.path[-1] = ~condition if condition is not None else OPAQUE
@@ -378,10 +384,6 @@ class Walk:
         for part in self.path:
             condition = condition & part if condition is not None and part is not None else OPAQUE
         return condition
-
-
-def _items(node: ast.expr) -> list[ast.expr]:
-    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
 
 
 def _keeps(node: ast.expr) -> bool:

@@ -13,7 +13,7 @@ from layoutgen.readback.accesses import Walk
 from layoutgen.readback.arithmetic import Arithmetic
 from layoutgen.readback.indices import Formula, Symbols
 from layoutgen.readback.launches import Host, Launch
-from layoutgen.readback.masks_fast import kernel_verdicts, not_followed, sizes_of
+from layoutgen.readback.masks_kernel import kernel_verdicts, not_followed, sizes_of
 from layoutgen.readback.places import Dims
 from layoutgen.readback.polynomial import Polynomial
 

@@ -36,21 +36,21 @@ def refuted(request: Request, old: str, new: str, count: int = 1) -> list[str]:
 
 
 MATMUL_EDITS = [
-    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 32", "with m = 128, 96 is missed"),
-    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 128", "with m = 65, 64 is missed"),
-    ("gl.program_id(1)", "gl.program_id(0)", "does not follow from n"),
-    ("range(0, k, 32)", "range(0, k, 64)", "with k = 33, 32 is missed"),
-    ("range(0, k, 32)", "range(32, k, 32)", "with k = 1, 0 is missed"),
-    ("range(0, k, 32)", "range(0, k - 31, 32)", "with k = 1, 0 is missed"),
-    ("-(-m // 64)", "m // 64", "cannot be followed"),
-    ("-(-m // 64)", "-(-m // 128)", "with m = 128, 64 is missed"),
-    ("-(-m // 64), -(-n // 64)", "-(-n // 64), -(-m // 64)", "does not follow from m"),
-    ("mask=(a_row < m) & ", "mask=", "with m = 1, 1 lies outside and is touched"),
-    ("a_row < m", "a_row <= m", "no bound of a"),
-    ("a_row < m", "a_row < n", "no bound of a"),
-    ("first_k + a_k < k", "a_k < k", "no bound of a"),
-    ("(c_row < m) & (c_column < n)", "(c_row < m)", "with n = 1, 1 lies outside and is touched"),
-    ("a_row * stride_am", "a_row * stride_ak", "with m = 1, 0 is missed|no tiles|cannot|no bound"),
+    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 32", "row 32.* cannot be followed"),
+    ("gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 128", "m = 65, .*row 64, k 0. is missed"),
+    ("gl.program_id(1)", "gl.program_id(0)", "n = 65: .*column 64. is missed"),
+    ("range(0, k, 32)", "range(0, k, 64)", "k = 33, .*k 32. is missed"),
+    ("range(0, k, 32)", "range(32, k, 32)", "k = 1, .*k 0. is missed"),
+    ("range(0, k, 32)", "range(0, k - 31, 32)", "k = 1, .*k 0. is missed"),
+    ("-(-m // 64)", "m // 64", "m = 1, .*row 0, k 0. is missed"),
+    ("-(-m // 64)", "-(-m // 128)", "m = 65, .*row 64, k 0. is missed"),
+    ("-(-m // 64), -(-n // 64)", "-(-n // 64), -(-m // 64)", "n = 65: .*column 64. is missed"),
+    ("mask=(a_row < m) & ", "mask=", "m = 1, n = 1, 1 lies outside and is touched"),
+    ("a_row < m", "a_row <= m", "m = 1, n = 1, 1 lies outside and is touched"),
+    ("a_row < m", "a_row < n", "m = 1, n = 2, 1 lies outside and is touched"),
+    ("first_k + a_k < k", "a_k < k", "k = 33, .* 33 lies outside and is touched"),
+    ("(c_row < m) & (c_column < n)", "(c_row < m)", "n = 1, 1 lies outside and is touched"),
+    ("a_row * stride_am", "a_row * stride_ak", "k = 1, m = 2, n = 1, 1 lies outside and is touched"),
     ("m, k = a.shape[-2:]", "k, m = a.shape[-2:]", "k stands for the dim of a that has m"),
 ]
 
@@ -66,21 +66,25 @@ ATTENTION_EDITS = [
     (
         "first_query = gl.program_id(0) * 64",
         "first_query = gl.program_id(0) * 32",
-        "with t_q = 128, 96 is missed|no bound",
+        "query 32, .* cannot be followed",
     ),
-    ("queries = t_q - first_query", "queries = t_q", "no bound of q"),
-    ("keys = t_k - first_key", "keys = t_k - first_key + 1", "no bound of k"),
-    ("range(0, t_k, 32)", "range(0, t_k, 64)", "with t_k = 33, 32 is missed"),
-    ("range(0, t_k, 32)", "range(0, t_q, 32)", "does not follow from t_k"),
-    ("column < 72", "column < 80", "no bound of q"),
-    ("column < 72", "column < 64", "no bound of q"),
-    ("inside = row < rows", "inside = row <= rows", "no bound of q"),
-    ("gl.program_id(1) // group", "gl.program_id(1)", "does not follow from kv_heads"),
+    ("queries = t_q - first_query", "queries = t_q", "t_q = 65, 65 lies outside and is touched"),
+    ("keys = t_k - first_key", "keys = t_k - first_key + 1", "t_k = 1, t_q = 1, 1 lies outside and is touched"),
+    ("range(0, t_k, 32)", "range(0, t_k, 64)", "t_k = 33, .*key 32.* is missed"),
+    ("range(0, t_k, 32)", "range(0, t_q, 32)", "t_k = 33, t_q = 1, .*key 32.* is missed"),
+    ("column < 72", "column < 80", "72 lies outside and is touched"),
+    ("column < 72", "column < 64", "head dim 64. is missed"),
+    ("inside = row < rows", "inside = row <= rows", "t_q = 1, 1 lies outside and is touched"),
+    ("gl.program_id(1) // group", "gl.program_id(1)", "lies outside and is touched"),
     ("heads % kv_heads", "heads < kv_heads", "cannot be followed"),
-    ("visible & (row[:, None] < queries)", "visible", "with t_q = 1, 1 lies outside and is touched"),
-    ("stride_kt, stride_kd, keys, 32, 0, 64", "stride_kt, stride_kd, keys, 32, 0, 32", "32 is missed|64"),
-    ("mask=row < queries", "mask=row < t_q", "no bound of lse"),
-    ("(-(-t_q // 64), heads, batch)", "(-(-t_q // 64), batch, heads)", "does not follow from batch"),
+    ("visible & (row[:, None] < queries)", "visible", "t_q = 1, 1 lies outside and is touched"),
+    ("stride_kt, stride_kd, keys, 32, 0, 64", "stride_kt, stride_kd, keys, 32, 0, 32", "head dim 32. is missed"),
+    ("mask=row < queries", "mask=row < t_q", "t_q = 65, 65 lies outside and is touched"),
+    (
+        "(-(-t_q // 64), heads, batch)",
+        "(-(-t_q // 64), batch, heads)",
+        "cannot be followed",
+    ),
 ]
 
 
@@ -122,7 +126,7 @@ PEELED = [
     ([(FIRST, True), (FEWER, False), (REST.replace("gl.cdiv(k, 32)", "k // 64"), True)], False),
     (
         [(WHOLE_TILES, False), ("for first_k in range(k // 32 * 32, k, 32):", True)],
-        None,
+        True,
     ),
     ([(WHOLE_TILES, False), ("if k:\n        first_k = k // 32 * 32", True)], True),
     ([("if k:\n        first_k = 0", True), ("for first_k in range(32, k, 32):", True)], True),
@@ -132,7 +136,7 @@ PEELED = [
             ("for t in range(0, gl.cdiv(k, 32) - 1):\n        first_k = t * 32", False),
             ("if k:\n        first_k = gl.cdiv(k, 32) * 32 - 32", True),
         ],
-        False,
+        True,
     ),
     ([(WHOLE_TILES, False)], False),
     ([(WHOLE_TILES, False), ("if k:\n        first_k = k // 64 * 64", True)], False),
@@ -141,11 +145,10 @@ PEELED = [
 
 
 @pytest.mark.parametrize(("loops", "whole"), PEELED)
-def test_loads_in_several_loops_are_taken_together(loops: list[tuple[str, bool]], whole: bool | None) -> None:
+def test_loads_in_several_loops_are_taken_together(loops: list[tuple[str, bool]], whole: bool) -> None:
     verdicts = {v.obligation.name: v for v in prove_masks(with_loads(*loops), MATMUL)}
     found = {verdict.holds for name, verdict in verdicts.items() if "of c" not in name}
-    # None: what is right but not followed is refuted too, never proved.
-    assert found == {bool(whole)}, [str(v) for v in verdicts.values()]
+    assert found == {whole}, [str(v) for v in verdicts.values()]
 
 
 def test_a_load_that_is_gone_is_missed() -> None:
@@ -158,14 +161,15 @@ def test_a_load_that_is_gone_is_missed() -> None:
 
 def test_an_opaque_address_is_reported() -> None:
     found = refuted(MATMUL, "gl.load(a + offset * stride_ak", "gl.load(unknown(a)")
-    assert any("the address of this load cannot be followed" in text for text in found)
+    assert any("the address of this unknown cannot be followed" in text for text in found)
     assert refuted(MATMUL, "def matmul_kernel(", "def other_kernel(") == ["the file: has no function matmul_kernel"]
 
 
 def test_what_a_loop_carries_is_not_taken_for_granted() -> None:
-    """A pointer that the body moves has another value in each iteration."""
-    found = refuted(MATMUL, "offset = first_k.to(gl.int64)", "offset = first_k.to(gl.int64); a += stride_am")
-    assert any("cannot be followed" in text for text in found)
+    """A pointer that the body moves has another value in each iteration; how far it moves must be known."""
+    old, moves = "offset = first_k.to(gl.int64)", "offset = first_k.to(gl.int64); a += "
+    assert any("m = 1, n = 1, 1 lies outside" in text for text in refuted(MATMUL, old, moves + "stride_am"))
+    assert any("cannot be followed" in text for text in refuted(MATMUL, old, moves + "first_k * stride_am"))
 
 
 @pytest.mark.parametrize(

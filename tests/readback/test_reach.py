@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import layoutgen as lg
-from layoutgen.readback import masks_fast
+from layoutgen.readback import masks_kernel
 from layoutgen.readback.indices import Extreme, Index, Quotient, Symbols
 from layoutgen.readback.masks import prove_masks
 from layoutgen.readback.places import Dims, Fault, Place
@@ -91,7 +91,7 @@ class Enumeration:
 def keys_touched(made: lg.Kernel, source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, list]:
     """Return whether loads of K are proved, and the places that this was decided from."""
     seen: list[tuple[Symbols, list[Place]]] = []
-    own = masks_fast._fault
+    own = masks_kernel._fault
 
     def watched(tensor: str, request: object, dims: Mapping[str, Dims], places: dict, symbols: Symbols, given: object):
         if tensor == "k" and not isinstance(places["k"], Fault):
@@ -99,7 +99,7 @@ def keys_touched(made: lg.Kernel, source: str, monkeypatch: pytest.MonkeyPatch) 
         return own(tensor, request, dims, places, symbols, given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(masks_fast, "_fault", watched)
+        patch.setattr(masks_kernel, "_fault", watched)
         verdicts = prove_masks(source, made.request)
     found = [verdict for verdict in verdicts if " of k cover it" in verdict.obligation.name]
     return bool(found) and all(verdict.holds for verdict in found), seen

@@ -1,4 +1,4 @@
-"""Claim 6 for a file of a fast design: tiles that are skipped, reordered, clamped or not masked at all."""
+"""Claim 6 for one kernel, its tiles skipped, reordered, clamped or not masked at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
+from layoutgen.kernels import FastAttentionRequest, Request
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.integers import UndecidedError
 from layoutgen.readback.accesses import Access, Walk
@@ -20,14 +20,12 @@ from layoutgen.readback.polynomial import Polynomial
 from layoutgen.readback.reach import Reach
 
 SCORES = "masks of the scores cover what is seen"
-FastRequest = FastAttentionRequest | FastMatmulRequest
-
 PER_SCORE = ("bias", "mask")
 """Tensors that have an element per query and key."""
 
 
-def prove_fast_masks(source: str, request: FastRequest, dims: Mapping[str, Dims]) -> tuple[Verdict, ...]:
-    """Discharge claim 6 for every tensor of a fast design, in every way in which a launch can specialise it."""
+def prove_kernel(source: str, request: Request, dims: Mapping[str, Dims]) -> tuple[Verdict, ...]:
+    """Discharge claim 6 for every tensor of a file's one kernel, in every way in which a launch can specialise it."""
     tree = ast.parse(source)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     kernel, host = functions.get(f"{request.family}_kernel"), functions.get("launch_arguments")
@@ -47,7 +45,7 @@ def kernel_verdicts(
     launch: Launch,
     dims: Mapping[str, Dims],
     symbols: Symbols,
-    request: FastRequest,
+    request: Request,
 ) -> tuple[Verdict, ...]:
     """Discharge claim 6 for the tensors of one kernel, which are its parameters of these names."""
     faults: dict[str, Fault | None] = {}
@@ -166,7 +164,7 @@ def _places(accesses: Sequence[Access], dims: Mapping[str, Dims]) -> dict[str, l
 
 def _fault(
     tensor: str,
-    request: FastRequest,
+    request: Request,
     dims: Mapping[str, Dims],
     places: Mapping[str, list[Place] | Fault],
     symbols: Symbols,
@@ -225,7 +223,7 @@ def sees(request: FastAttentionRequest) -> list[Formula]:
     return formulas
 
 
-def _verdict(tensor: str, dims: Dims, request: FastRequest, places: Sequence[Place], fault: Fault | None) -> Verdict:
+def _verdict(tensor: str, dims: Dims, request: Request, places: Sequence[Place], fault: Fault | None) -> Verdict:
     kinds = sorted({f"{place.kind}s" for place in places}) or ["accesses"]
     shape = ", ".join(str(length) for _, _, length in dims)
     hidden = isinstance(request, FastAttentionRequest) and (request.left is not None or request.right is not None)
