@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
 from layoutgen import tiling as tilings
 from layoutgen.atoms import Atom
@@ -31,7 +31,7 @@ from layoutgen.kernels.attention_layouts import WIDEST_PAIR
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS
 from layoutgen.kernels.matmul_workspace import PRODUCTS
-from layoutgen.kernels.request import STATISTICS_DTYPE, check_shape, parse_warps
+from layoutgen.kernels.request import STATISTICS_DTYPE, check_fields, check_shape, check_type, parse_warps
 from layoutgen.plan import Plan
 from layoutgen.profiles import (
     DEFAULT,
@@ -58,6 +58,22 @@ Warps = str | tuple[int, int]
 HEAD_DIMS = (16, 32, 40, 64, 72, 80, 88, 96, 112, 128, 160, 192, 256)
 """The head dims for which the fast attention kernel is kept in generated/, plain and causal."""
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def typed(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function refuse keyword arguments that are not of the types that it declares, before it computes."""
+
+    wanted = get_type_hints(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in kwargs.items():
+            if name in wanted:
+                check_type(name, value, wanted[name])
+        return function(*args, **kwargs)
+
+    return checked
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +114,7 @@ class Kernel:
         return f"<Kernel {file_name(self.request).removesuffix('.py')}: {len(self.proofs)} obligations>"
 
 
+@typed
 def derive(
     *,
     block_m: int | None = None,
@@ -134,6 +151,7 @@ def prove(tiling: Tiling) -> tuple[Verdict, ...]:
     return prove_tiling(tiling)
 
 
+@typed
 def attention(
     *,
     head_dim: int,
@@ -163,6 +181,7 @@ def attention(
     <Kernel attention_d96_64x32: 34 obligations>
     """
     kind = attention_design(design, features)
+    check_fields(kind, features)
     check_head_dim(head_dim, kind.most_head_dim)
     unit = unit_of(profile)
     if max_queries is not None:
@@ -247,6 +266,7 @@ def _with_rows(kind: type[AttentionRequest], block_m: int, fields: dict[str, Any
     raise first
 
 
+@typed
 def matmul(
     *,
     block_m: int | None = None,
@@ -274,6 +294,8 @@ def matmul(
     tile: MatmulTile | FastMatmulTile | None = next(iter(unit.matmul), None)
     if design == FastMatmulRequest.design:
         tile = fast_matmul_tile(unit.matmul_fast, features.get("accumulate", "unit")) or tile
+    kind = matmul_design(design, features)
+    check_fields(kind, features)
     if shape is not None:
         sizes = {"block_m": block_m, "block_n": block_n, "block_k": block_k, "warps": warps}
         given = [name for name, value in sizes.items() if value is not None]
@@ -295,7 +317,7 @@ def matmul(
         found: T = getattr(tile, name)
         return found
 
-    request = matmul_design(design, features)(
+    request = kind(
         atom=atom or unit.atom.name,
         block_m=chosen("block_m", block_m),
         block_n=chosen("block_n", block_n),
@@ -310,6 +332,7 @@ def matmul(
     return Kernel(request)
 
 
+@typed
 def matmul_choice(
     *,
     shape: Sequence[int],

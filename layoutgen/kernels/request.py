@@ -129,10 +129,25 @@ def fields_of(kind: type) -> tuple[str, ...]:
 
 def check_types(request: object) -> None:
     """Refuse a request with a field whose value is not of the type that the field is declared with."""
-    for name, wanted in _field_types(type(request)).items():  # type: ignore[arg-type]  # a class is hashable
-        value = getattr(request, name)
-        if not _fits(value, wanted):
-            raise LayoutgenError(f"{name} = {value!r}: is a {type(value).__name__}; it must be {_type_name(wanted)}")
+    check_fields(type(request), {name: getattr(request, name) for name in fields_of(type(request))})
+
+
+def check_fields(kind: type, given: Mapping[str, object]) -> None:
+    """Refuse values for fields of a request that are not of the types that the fields are declared with."""
+    wanted = _field_types(kind)
+    for name, value in given.items():
+        check_type(name, value, wanted[name])
+
+
+def check_type(name: str, value: object, wanted: Any) -> None:
+    """Refuse a value that is not of a type.
+
+    >>> check_type("head_dim", "64", int)
+    Traceback (most recent call last):
+    layoutgen.errors.LayoutgenError: head_dim = '64': is a str; it must be int
+    """
+    if not _fits(value, wanted):
+        raise LayoutgenError(f"{name} = {value!r}: is a {type(value).__name__}; it must be {_type_name(wanted)}")
 
 
 @cache
@@ -145,6 +160,8 @@ def _fits(value: object, wanted: Any) -> bool:
     """Whether a value has a type, as mypy would say, but that a list may stand for a tuple, and True for no number."""
     if isinstance(wanted, UnionType):
         return any(_fits(value, one) for one in get_args(wanted))
+    if get_origin(wanted) is Sequence:
+        return isinstance(value, list | tuple) and all(_fits(one, get_args(wanted)[0]) for one in value)
     if get_origin(wanted) is tuple:
         parts = get_args(wanted)
         if not isinstance(value, list | tuple) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
@@ -158,6 +175,8 @@ def _fits(value: object, wanted: Any) -> bool:
 def _type_name(wanted: Any) -> str:
     if isinstance(wanted, UnionType):
         return " or ".join(_type_name(one) for one in get_args(wanted))
+    if get_origin(wanted) is Sequence:
+        return f"a sequence of {_type_name(get_args(wanted)[0])}"
     return "None" if wanted is NoneType else str(wanted) if get_origin(wanted) else wanted.__name__
 
 

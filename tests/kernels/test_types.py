@@ -18,7 +18,7 @@ PRODUCT = {"design": "fast", **SMALL}
         ({"block_m": 32.0}, r"block_m = 32.0: is a float; it must be int"),
         ({"block_m": "32"}, "block_m = '32': is a str; it must be int"),
         ({"block_k": True}, "block_k = True: is a bool; it must be int"),
-        ({"warps": 1}, r"warps = 1: is a int; it must be tuple\[int, int\]"),
+        ({"warps": 1}, r"warps = 1: is a int; it must be str or tuple\[int, int\] or None"),
         ({"warps": (1,)}, r"warps = \(1,\): is a tuple"),
         ({"warps": ("1", "1")}, r"warps = \('1', '1'\): is a tuple"),
         ({"split_k": 2.5}, "split_k = 2.5: is a float"),
@@ -29,7 +29,9 @@ PRODUCT = {"design": "fast", **SMALL}
         ({"arrangement": 5}, "arrangement = 5: is a int; it must be str or None"),
         ({"atom": 5}, "atom = 5"),
         ({"design": "simple", "out_dtype": []}, r"out_dtype = \[\]: is a list"),
-        ({"design": []}, r"design \[\]: must be one of simple, fast"),
+        ({"design": []}, r"design = \[\]: is a list; it must be str"),
+        ({"profile": 3}, "profile = 3: is a int; it must be str"),
+        ({"shape": (1, 2, 3, 4), "split_k": "2"}, "split_k = '2': is a str; it must be int"),
     ],
 )
 def test_types_of_a_product(fields, message):
@@ -41,6 +43,11 @@ def test_types_of_a_product(fields, message):
     ("fields", "message"),
     [
         ({"head_dim": 64.0}, "head_dim = 64.0: is a float"),
+        ({"head_dim": "64"}, "head_dim = '64': is a str; it must be int"),
+        ({"head_dim": True}, "head_dim = True: is a bool"),
+        ({"block_m": None, "design": "fast", "v_head_dim": "8"}, "v_head_dim = '8': is a str; it must be int or None"),
+        ({"max_queries": "8"}, "max_queries = '8': is a str"),
+        ({"split": 64}, "split = 64: is a int; it must be a sequence of int or None"),
         ({"split": (32.0, 32)}, r"split = \(32.0, 32\): is a tuple"),
         ({"bias": 1}, "bias = 1: is a int; it must be bool"),
         ({"design": "fast", "softcap": "30"}, "softcap = '30': is a str; it must be float or None"),
@@ -50,6 +57,13 @@ def test_types_of_a_product(fields, message):
 def test_types_of_attention(fields, message):
     with pytest.raises(LayoutgenError, match=message):
         lg.attention(**{"head_dim": 64, "block_m": 64, "block_n": 32, **fields})
+
+
+def test_types_of_a_tiling():
+    with pytest.raises(LayoutgenError, match="block_m = '64': is a str; it must be int or None"):
+        lg.derive(block_m="64", block_n=64)
+    with pytest.raises(LayoutgenError, match="atom = 3: is a int; it must be str or Atom or None"):
+        lg.derive(atom=3)
 
 
 def test_what_stands_for_a_type_is_taken():
@@ -70,7 +84,7 @@ def test_what_stands_for_a_type_is_taken():
 def test_shapes(shape, message):
     with pytest.raises(LayoutgenError, match=message):
         check_shape(shape, "Z,M,N,K")
-    with pytest.raises(LayoutgenError, match=message):
+    with pytest.raises(LayoutgenError, match="shape"):
         lg.matmul(design="fast", shape=shape)
 
 
