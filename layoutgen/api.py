@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
@@ -19,7 +19,6 @@ from layoutgen.atoms import atom as find_atom
 from layoutgen.emission import file_name, render, write_atomically
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import (
-    AttentionRequest,
     FastAttentionRequest,
     FastMatmulRequest,
     Request,
@@ -46,7 +45,7 @@ from layoutgen.profiles import (
     matrix_unit_flash_tile,
     short_flash_tile,
 )
-from layoutgen.profiles.feasibility import nearest
+from layoutgen.profiles.feasibility import nearest_built
 from layoutgen.proofs import Verdict
 from layoutgen.proofs import prove as prove_tiling
 from layoutgen.tiling import Tiling
@@ -205,21 +204,21 @@ def attention(
     fields: dict[str, Any] = {
         "head_dim": head_dim,
         "atom": atom or unit.atom.name,
-        "block_n": block_n,
         "split": None if split is None else tuple(split),
         "bias": bias,
         "arrangement": arrangement,
         **features,
     }
-    request = _with_rows(kind, block_m, fields) if searched else kind(block_m=block_m, **fields)
+    card = load_profile(profile)
+    request = None
+    if searched:
+        # The profile's tile is one for V as wide as Q and K: with wider ones the nearest that can be built and held.
+        request = nearest_built(partial(kind, **fields), {"block_m": block_m, "block_n": block_n}, card.limits)
+    if request is None:
+        request = kind(block_m=block_m, block_n=block_n, **fields)
     if warps is not None and _warps(warps) != request.warps:
         have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
         raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {request.block_m} rows take {want}")
-    card = load_profile(profile)
-    if searched:
-        # The profile's tile is one for V as wide as Q and K: with wider ones the nearest to it that the card holds.
-        held = nearest(request, card.limits)
-        request = held if isinstance(held, AttentionRequest) else request
     check_feasible(request, card)
     return Kernel(request)
 
@@ -248,22 +247,6 @@ def _short_tile(
         return block_m, block_n
     features.setdefault("row_blocks", tile.row_blocks)
     return tile.block_m, tile.block_n
-
-
-def _with_rows(kind: type[AttentionRequest], block_m: int, fields: dict[str, Any]) -> AttentionRequest:
-    """Return the request with `block_m` rows, or with the most that can be built where those of a tile cannot.
-
-    The profile's tile is one for V as wide as Q and K: beside a narrow K, partial sums of as many rows have no room.
-    """
-    first: LayoutgenError | None = None
-    while block_m:
-        try:
-            return kind(block_m=block_m, **fields)
-        except LayoutgenError as error:
-            first = first or error
-        block_m //= 2
-    assert first is not None
-    raise first
 
 
 @typed

@@ -5,11 +5,11 @@ Everything is counted from the plan: Triton is not asked, since a bad shape can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import log2, prod
-from typing import Any
+from typing import TypeVar
 
 from layoutgen.atoms import CATALOGUE
 from layoutgen.errors import CompilationError, LayoutgenError
@@ -17,6 +17,7 @@ from layoutgen.kernels import Request
 from layoutgen.kernels.request import written_warps
 from layoutgen.profiles.profile import Limits, Profile, load_profile, profile_names
 
+AnyRequest = TypeVar("AnyRequest", bound=Request)
 ADDRESSES = 12
 """Registers a thread cannot do without beside tiles: addresses of three tensors, the loop's counter and its bound."""
 LEAST, MOST = 16, 512
@@ -98,16 +99,22 @@ def feasibility(request: Request, limits: Limits) -> Feasibility:
 def nearest(request: Request, limits: Limits) -> Request | None:
     """Return the feasible request of the same family whose block sizes are nearest, or None when there is none.
 
-    Near means few doublings and halvings in all; of two equally near the one that changes all sizes alike is taken,
-    then the one with the larger tile.
-
     >>> from layoutgen.kernels import AttentionRequest
     >>> from layoutgen.profiles import load_profile
     >>> found = nearest(AttentionRequest(96, "m8n8k4", 64, 256), load_profile("volta").limits)
     >>> (found.block_m, found.block_n) if found else None
     (64, 128)
     """
-    wanted = request.sizes
+    return nearest_built(lambda **sizes: replace(request, **sizes), request.sizes, limits)
+
+
+def nearest_built(build: Callable[..., AnyRequest], wanted: dict[str, int], limits: Limits) -> AnyRequest | None:
+    """Return the feasible request whose block sizes are nearest to those wanted, or None when there is none.
+
+    `build` makes a request of block sizes, and raises LayoutgenError for those that cannot be built. Near means few
+    doublings and halvings in all; of two equally near the one that changes all sizes alike is taken, then the one with
+    the larger tile.
+    """
 
     def away(sizes: dict[str, int]) -> tuple[float, float, int]:
         steps = [abs(log2(size / wanted[name])) for name, size in sizes.items()]
@@ -115,8 +122,7 @@ def nearest(request: Request, limits: Limits) -> Request | None:
 
     for sizes in sorted(_lattice(wanted), key=away):
         try:
-            changed: dict[str, Any] = dict(sizes)
-            candidate: Request = replace(request, **changed)
+            candidate = build(**sizes)
             if feasibility(candidate, limits).feasible:
                 return candidate
         except LayoutgenError:
