@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +45,6 @@ class Part:
     def offset(self) -> str:
         """What is added to a column index within the part."""
         return f"{self.start} + " if self.start else ""
-
-
-def context(request: Request) -> dict[str, Any]:
-    """Return the template's values for a request, the header (`about`) excepted."""
-    if isinstance(request, FastAttentionRequest):
-        return fast_attention_context(request)
-    if isinstance(request, FastMatmulRequest):
-        return fast_matmul_context(request)
-    if isinstance(request, AttentionRequest):
-        return attention_context(request)
-    return matmul_context(request)
 
 
 def attention_context(request: AttentionRequest) -> dict[str, Any]:
@@ -102,7 +92,7 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "reference": "reference" if request.bias else "new_max",
         "overhang": start > request.head_dim,
         "outputs": list(outputs.values()),
-        "kernel_parameters": list(signature(request)),
+        "kernel_parameters": list(attention_signature(request)),
         "host_parameters": f"{arrays}, scale=None",
         "host_arrays": arrays,
         "dtypes": [
@@ -140,7 +130,7 @@ def matmul_context(request: MatmulRequest) -> dict[str, Any]:
         "b_k_index": "[:, None]" if k_first else "[None, :]",
         "b_column_index": "[None, :]" if k_first else "[:, None]",
         "b_transposed": "" if k_first else "^T",
-        "kernel_parameters": list(signature(request)),
+        "kernel_parameters": list(matmul_signature(request)),
         "dtypes": [*((name, f'("{request.dtype}",)') for name in "ab"), ("c", f'("{request.c_dtype}",)')],
         "b_shape": "[K, N]" if k_first else "[N, K]",
         "b_unpack": "k_b, n" if k_first else "n, k_b",
@@ -148,27 +138,42 @@ def matmul_context(request: MatmulRequest) -> dict[str, Any]:
     }
 
 
+def attention_signature(request: AttentionRequest) -> dict[str, str]:
+    half, statistics = f"*{TRITON_TYPE[request.dtype]}", "*fp32"
+    arrays = {"q": half, "k": half, "v": half, "out": half, "lse": statistics}
+    strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
+    if request.bias:
+        arrays["bias"] = half
+        strides["s"] = "bhqk"
+    return arrays | {"scale": "fp32"} | _integers(strides, "group", "t_q", "t_k")
+
+
+def matmul_signature(request: MatmulRequest) -> dict[str, str]:
+    half = f"*{TRITON_TYPE[request.dtype]}"
+    arrays = {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
+    return arrays | _integers({"a": "zmk", "b": "zkn", "c": "zmn"}, "m", "n", "k")
+
+
+def _integers(strides: Mapping[str, str], *sizes: str) -> dict[str, str]:
+    """Return the strides of every array's dims, and the sizes, as parameters."""
+    names = [f"stride_{array}{dim}" for array, dims in strides.items() for dim in dims]
+    return dict.fromkeys([*names, *sizes], "i32")
+
+
+TEXTS: Mapping[type, tuple[Callable[[Any], dict[str, Any]], Callable[[Any], dict[str, str]]]] = {
+    AttentionRequest: (attention_context, attention_signature),
+    FastAttentionRequest: (fast_attention_context, fast_attention_signature),
+    MatmulRequest: (matmul_context, matmul_signature),
+    FastMatmulRequest: (fast_matmul_context, fast_matmul_signature),
+}
+"""What a template is given, and the parameters of its kernel, by the kind of request."""
+
+
+def context(request: Request) -> dict[str, Any]:
+    """Return the template's values for a request, the header (`about`) excepted."""
+    return TEXTS[type(request)][0](request)
+
+
 def signature(request: Request) -> dict[str, str]:
     """Return the kernel's parameters in order, with their types for contiguous arrays of the default dtypes."""
-    if isinstance(request, FastAttentionRequest):
-        return fast_attention_signature(request)
-    if isinstance(request, FastMatmulRequest):
-        return fast_matmul_signature(request)
-    result: dict[str, str] = {}
-    if isinstance(request, AttentionRequest):
-        half, statistics = f"*{TRITON_TYPE[request.dtype]}", "*fp32"
-        arrays = {"q": half, "k": half, "v": half, "out": half, "lse": statistics}
-        strides = {"q": "bhtd", "k": "bhtd", "v": "bhtd", "o": "bhtd", "l": "bht"}
-        if request.bias:
-            arrays["bias"] = half
-            strides["s"] = "bhqk"
-        result |= arrays | {"scale": "fp32"}
-        sizes = ("group", "t_q", "t_k")
-    else:
-        half = f"*{TRITON_TYPE[request.dtype]}"
-        result |= {"a": half, "b": half, "c": f"*{TRITON_TYPE[request.c_dtype]}"}
-        strides = {"a": "zmk", "b": "zkn", "c": "zmn"}
-        sizes = ("m", "n", "k")
-    for array, dims in strides.items():
-        result |= {f"stride_{array}{dim}": "i32" for dim in dims}
-    return result | dict.fromkeys(sizes, "i32")
+    return TEXTS[type(request)][1](request)

@@ -14,14 +14,17 @@ from typing import Any
 from layoutgen.atoms import CATALOGUE
 from layoutgen.emission.render import command, render, template_hash
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
+from layoutgen.kernels import Request
 from layoutgen.kernels.expression import EPILOGUES
-from layoutgen.kernels.matmul_fast import FEATURES
-from layoutgen.kernels.request import written_warps
-from layoutgen.tiling.words import oriented
 
-USUAL_WARPS = (2, 2)
-"""Warps that a matmul's file name does not mention."""
+MARKS = {
+    **dict.fromkeys(("a_order", "b_order", "out_dtype", "accumulate", "epilogue"), "{}"),
+    "warps": "w{}",
+    "operand_dtype": "from_{}",
+    "split_k": "split_{}",
+    "group_m": "group_{}",
+}
+"""Options that file names call otherwise than the command line does."""
 
 
 def file_name(request: Request) -> str:
@@ -31,54 +34,33 @@ def file_name(request: Request) -> str:
     >>> file_name(AttentionRequest(96, "m8n8k4", 64, 32))
     'attention_d96_64x32.py'
     """
+    options, usual = dict(request.options), request.usual
+    head_dim = options.pop("head_dim", None)
+    marks = [request.family] + ([] if head_dim is None else [f"d{head_dim}"])
+    marks.append("x".join(str(options.pop(name)) for name in request.sizes))
+    if request.design != "simple":
+        marks.append(request.design)
     atom = next(iter(request.tilings.values())).atom
-    usual = CATALOGUE[0]
-    if isinstance(request, FastMatmulRequest):
-        usual = oriented(usual, request.along("a"), request.along("b"))
-    marks = [] if atom is usual else [atom.alias.replace(".", "_")]
+    if atom is not request.form_of(CATALOGUE[0]):
+        marks.append(atom.alias.replace(".", "_"))
     if request.arrangement != request.usual_arrangement:
         marks.append(str(request.arrangement).replace(",", "_"))
-    if isinstance(request, AttentionRequest):
-        stem = f"attention_d{request.head_dim}_{request.block_m}x{request.block_n}"
-        if request.parts != request.usual_split:
-            marks.append("split_" + "_".join(map(str, request.parts)))
-        marks += ["bias"] if request.bias else []
-        if isinstance(request, FastAttentionRequest):
-            marks += ["fast", *(_mark(name, value) for name, value in request.features.items())]
-    else:
-        stem = f"matmul_{request.block_m}x{request.block_n}x{request.block_k}"
-        if request.warps != USUAL_WARPS:
-            marks.append("w" + written_warps(request.warps))
-        if isinstance(request, FastMatmulRequest):
-            marks = ["fast", *marks]
-            marks += [] if request.a_order == "mk" else [request.a_order]
-        marks += [] if request.b_order == "kn" else [request.b_order]
-        marks += [] if request.c_dtype == request.dtype else [request.c_dtype]
-        marks += _features(request) if isinstance(request, FastMatmulRequest) else []
-    return "_".join([stem, *marks]) + ".py"
-
-
-def _features(request: FastMatmulRequest) -> list[str]:
-    """Return what a fast matmul does beside the product; an expression counts by its digest."""
-    data = request.as_dict()
-    found = [f"from_{request.operand_dtype}"] * ("operand_dtype" in data) + ["tile"] * ("accumulate" in data)
-    found += [f"split_{request.split_k}"] * ("split_k" in data) + [f"group_{request.group_m}"] * ("group_m" in data)
-    found += [name for name in FEATURES if data.get(name) is True]
-    if request.epilogue in EPILOGUES:
-        return found + [request.epilogue] * ("epilogue" in data)
-    return [*found, hashlib.sha256(request.epilogue.encode()).hexdigest()[:8]]
+    marks += [_mark(name, value) for name, value in options.items() if value != usual.get(name)]
+    return "_".join(marks) + ".py"
 
 
 def _mark(name: str, value: object) -> str:
-    """Return a feature as a part of a file name.
+    """Return an option as a part of a file name; an expression counts by its digest.
 
-    >>> _mark("window", (128, 0)), _mark("causal", True), _mark("alignment", "bottom-right")
-    ('window_128_0', 'causal', 'alignment_bottom_right')
+    >>> _mark("window", (128, 0)), _mark("causal", True), _mark("alignment", "bottom-right"), _mark("group_m", 8)
+    ('window_128_0', 'causal', 'alignment_bottom_right', 'group_8')
     """
     if value is True:
         return name
     text = "_".join("all" if v == -1 else str(v) for v in value) if isinstance(value, tuple) else str(value)
-    return f"{name}_{text.replace('-', '_').replace('.', '_')}"
+    if name == "epilogue" and text not in EPILOGUES:
+        text = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return MARKS.get(name, name + "_{}").format(text.replace("-", "_").replace(".", "_"))
 
 
 def describe(request: Request) -> dict[str, Any]:

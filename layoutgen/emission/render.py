@@ -18,9 +18,8 @@ from layoutgen.emission.matmul_around import formula
 from layoutgen.emission.views import tiling_view
 from layoutgen.emission.wrapping import wrapped
 from layoutgen.errors import LayoutgenError
-from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
+from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
-from layoutgen.kernels.matmul_fast import FEATURES
 from layoutgen.tiling import Tiling
 
 LINE = 110
@@ -99,7 +98,6 @@ def layout_literals(tiling: Tiling) -> str:
 
 def _about(request: Request, template: str) -> About:
     title, description = _describe(request)
-    compiler = request.compiler_options if isinstance(request, MatmulRequest) else {}
     return About(
         title=title,
         description=description,
@@ -108,7 +106,7 @@ def _about(request: Request, template: str) -> About:
         template_hash=template_hash(template),
         command=_continued(command(request)),
         request=_literal(request.as_dict()),
-        options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True, **compiler}),
+        options=_literal({"num_warps": request.num_warps, "enable_fp_fusion": True, **request.compiler_options}),
         kernel=f"{request.family}_kernel",
         signature=_literal(signature(request)),
     )
@@ -117,9 +115,10 @@ def _about(request: Request, template: str) -> About:
 def _describe(request: Request) -> tuple[str, str]:
     shape = "x".join(map(str, request.tilings[next(iter(request.tilings))].atom.shape))
     if isinstance(request, AttentionRequest):
-        added = ["an additive bias"] * request.bias
-        if isinstance(request, FastAttentionRequest):
-            added += [_option(name, value).removeprefix("--") for name, value in request.features.items()]
+        added = [
+            "an additive bias" if name == "bias" else _option(name, value).removeprefix("--")
+            for name, value in request.features.items()
+        ]
         rest = f"{', '.join(added) or 'no bias'}, grouped query heads, any strides and lengths."
         split = " + ".join(map(str, request.parts))
         return (
@@ -166,31 +165,11 @@ def command(request: Request) -> str:
     >>> command(MatmulRequest("m8n8k4", 64, 64, 32, (2, 2)))
     'layoutgen emit matmul --block-m 64 --block-n 64 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4'
     """
-    data = request.as_dict()
     atom = next(iter(request.tilings.values())).atom
     words = ["layoutgen emit", request.family]
-    if isinstance(request, AttentionRequest):
-        names = ["head_dim", "split", "block_m", "block_n"]
-        data["split"] = ",".join(map(str, request.parts))
-    else:
-        names = ["block_m", "block_n", "block_k", "warps", "b_order"]
-        if isinstance(request, FastMatmulRequest):
-            names.insert(4, "a_order")
-        if request.c_dtype != request.dtype:
-            names.append("out_dtype")
-    words += [f"--{name.replace('_', '-')} {data[name]}" for name in names]
-    if isinstance(request, AttentionRequest) and request.bias:
-        words.append("--bias")
-    if isinstance(request, FastMatmulRequest):
-        asked = [(name, data[name]) for name in FEATURES if name in data]
-        words += [
-            f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
-            for name, value in asked
-        ]
     if request.design != "simple":
-        words.insert(2, f"--design {request.design}")
-    if isinstance(request, FastAttentionRequest):
-        words += [_option(name, value) for name, value in request.features.items()]
+        words.append(f"--design {request.design}")
+    words += [_option(name, value) for name, value in request.options.items()]
     words.append(f"--atom {atom.alias}")
     if request.arrangement != request.usual_arrangement:
         words.append(f"--arrangement {request.arrangement}")
@@ -217,7 +196,7 @@ def _option(name: str, value: Any) -> str:
     option = f"--{name.replace('_', '-')}"
     if value is True:
         return option
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    text = shlex.quote(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
     return f"{option}={text}" if text.startswith("-") else f"{option} {text}"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from layoutgen.algebra import access
 from layoutgen.algebra.space import is_power_of_two
-from layoutgen.atoms import DTYPE_BYTES
+from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.request import (
     STATISTICS_DTYPE,
@@ -126,6 +126,30 @@ class AttentionRequest:
         check_split(split, self.head_dim)
         check_power_of_two("block_m", self.block_m, unit.shape[0], "the query rows of a warp")
         _ = self.tilings  # raises when the units do not tile the block
+
+    def form_of(self, found: Atom) -> Atom:
+        """Return the form in which this request takes an atom."""
+        return found
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """What is asked for beside plain attention, by name."""
+        return {"bias": True} if self.bias else {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What asks for this kernel, by name; the design, the atom and the arrangement stand beside it."""
+        return {"head_dim": self.head_dim, "split": self.parts, **self.sizes, **self.features}
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """Values of options that go without saying."""
+        return {"split": self.usual_split}
+
+    @property
+    def compiler_options(self) -> dict[str, Any]:
+        """What a launch tells Triton's compiler beside the number of warps."""
+        return {}
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -359,14 +359,14 @@ class FastAttentionRequest(AttentionRequest):
 
     @property
     def features(self) -> dict[str, Any]:
-        """What was asked for beyond the fields of AttentionRequest, by name."""
         plain = {f.name for f in fields(AttentionRequest)}
         usual = {f.name: f.default for f in fields(self) if f.name not in plain}
         usual["row_blocks"] = self.usual_row_blocks
         usual["column_warps"] = usual_column_warps(self.value_dim)
         if self.v_head_dim is not None:
             usual["v_split"] = self.usual_v_split
-        return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
+        own = {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
+        return super().features | own
 
     def as_dict(self) -> dict[str, Any]:
         """Return the request as plain data, block sizes as numbers; features that were not asked for are left out."""

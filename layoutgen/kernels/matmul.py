@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from layoutgen.algebra import access
-from layoutgen.atoms import DTYPE_BYTES
+from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.request import (
     STATISTICS_DTYPE,
@@ -52,6 +52,8 @@ class MatmulRequest:
     family = "matmul"
     design = "simple"
     a_order = "mk"
+    orders: ClassVar[tuple[str, ...]] = ("b_order",)
+    """Fields for the order of an operand in memory."""
     template = "matmul.py.jinja"
     useful = 1.0
     """Share of the multiplied elements that count: all."""
@@ -76,6 +78,10 @@ class MatmulRequest:
         check_power_of_two("block_k", self.block_k, unit.shape[2], "one k-step")
         _ = self.tiling  # raises when the units do not tile the block
 
+    def form_of(self, found: Atom) -> Atom:
+        """Return the form in which this request takes an atom."""
+        return found
+
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels that one call launches, in this order."""
@@ -85,6 +91,23 @@ class MatmulRequest:
     def sizes(self) -> dict[str, int]:
         """The sizes of a block by name."""
         return {"block_m": self.block_m, "block_n": self.block_n, "block_k": self.block_k}
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """What is asked for beside the plain product, by name."""
+        return {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What asks for this kernel, by name; the design, the atom and the arrangement stand beside it."""
+        orders = {name: getattr(self, name) for name in self.orders}
+        out = {} if self.c_dtype == self.dtype else {"out_dtype": self.c_dtype}
+        return {**self.sizes, "warps": written_warps(self.warps), **orders, **out, **self.features}
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """Values of options that go without saying."""
+        return {"warps": "2x2", "a_order": "mk", "b_order": "kn"}
 
     @property
     def num_warps(self) -> int:

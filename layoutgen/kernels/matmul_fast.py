@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.expression import Expression
 from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
@@ -79,6 +80,7 @@ class FastMatmulRequest(MatmulRequest):
     split_k: int = 1
 
     design = "fast"
+    orders = ("a_order", "b_order")
     template = "matmul_fast.py.jinja"
 
     @property
@@ -91,7 +93,7 @@ class FastMatmulRequest(MatmulRequest):
             if getattr(self, name) not in orders:
                 raise LayoutgenError(f"{name} {getattr(self, name)!r}: must be one of {', '.join(orders)}")
         object.__setattr__(self, "warps", tuple(self.warps))
-        object.__setattr__(self, "atom", oriented(float_atom(self.atom), self.along("a"), self.along("b")).name)
+        object.__setattr__(self, "atom", self.form_of(float_atom(self.atom)).name)
         vector = VECTOR_BYTES // self.element_bytes
         check_power_of_two("block_k", self.block_k, 2 * vector, "two whole vectors")
         if min(self.warps) < 1:
@@ -121,6 +123,14 @@ class FastMatmulRequest(MatmulRequest):
             object.__setattr__(self, "arrangement", best_arrangement(self.shape_key))
         super().__post_init__()
         _ = self.operands  # raises when a tile cannot be staged
+
+    def form_of(self, found: Atom) -> Atom:
+        return oriented(found, self.along("a"), self.along("b"))
+
+    @property
+    def features(self) -> dict[str, Any]:
+        usual = {name: type(self).__dataclass_fields__[name].default for name in FEATURES}
+        return {name: getattr(self, name) for name in FEATURES if getattr(self, name) != usual[name]}
 
     @property
     def sums_at_once(self) -> int:
@@ -252,10 +262,9 @@ class FastMatmulRequest(MatmulRequest):
     def as_dict(self) -> dict[str, Any]:
         """Return the request as plain data; a feature that was not asked for is left out."""
         data = super().as_dict()
-        for name in FEATURES:
-            if data[name] == type(self).__dataclass_fields__[name].default:
-                del data[name]
-        return {"kernel": data.pop("kernel"), "design": self.design, **data}
+        left_out = {*FEATURES} - {*self.features}
+        kept = {name: value for name, value in data.items() if name not in left_out}
+        return {"kernel": kept.pop("kernel"), "design": self.design, **kept}
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, Array]:
         check_shape(shape, "Z,M,N,K")
