@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (e57ed3022591).
+Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (ec980777dcd6).
 Do not edit; regenerate it with
 
     layoutgen emit attention --design fast --head-dim 88 --split 64,32 --block-m 128 --block-n 32 --atom m8n8k4
@@ -1036,8 +1036,9 @@ def launch_arguments(q, k, v, out, lse, scale=None):
         ("out", out, ("float16",)),
         ("lse", lse, ("float32",)),
     ):
-        if str(array.dtype).rsplit(".")[-1] not in dtypes:
-            raise TypeError(f"{name} is {array.dtype}; it must be {' or '.join(dtypes)}")
+        dtype = getattr(array, "dtype", type(array).__name__)
+        if str(dtype).rsplit(".")[-1] not in dtypes:
+            raise TypeError(f"{name} is {dtype}; it must be {' or '.join(dtypes)}")
     if len(q.shape) != 4 or len(k.shape) != 4:
         raise ValueError(f"q and k are {tuple(q.shape)} and {tuple(k.shape)}; they must be [B, H, T, 88]")
     batch, heads, t_q, head_dim = q.shape

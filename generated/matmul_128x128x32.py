@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul.py.jinja (a9a86608bb71).
+Emitted by layoutgen 0.1.0 from template matmul.py.jinja (3d1e3da0b8e5).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --block-m 128 --block-n 128 --block-k 32 --warps 2x2 --b-order kn --atom m8n8k4
@@ -284,8 +284,9 @@ def launch_arguments(a, b, c):
         ("b", b, ("float16",)),
         ("c", c, ("float16",)),
     ):
-        if str(array.dtype).rsplit(".")[-1] not in dtypes:
-            raise TypeError(f"{name} is {array.dtype}; it must be {' or '.join(dtypes)}")
+        dtype = getattr(array, "dtype", type(array).__name__)
+        if str(dtype).rsplit(".")[-1] not in dtypes:
+            raise TypeError(f"{name} is {dtype}; it must be {' or '.join(dtypes)}")
     rank = len(c.shape)
     if rank not in (2, 3) or len(a.shape) != rank or len(b.shape) != rank:
         raise ValueError(f"a, b, c have {len(a.shape)}, {len(b.shape)}, {rank} dims; all must have 2, or all 3")

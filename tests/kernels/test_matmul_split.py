@@ -76,6 +76,8 @@ def test_the_workspace_is_named_and_checked():
     ):
         with pytest.raises(ValueError, match=r"it must be \(2, 3, 33, 40\) of float32, contiguous"):
             module.launches(**{**arrays, "partials": wrong})
+    with pytest.raises(TypeError, match=r"partials is NoneType; it must be \(2, 3, 33, 40\) of float32, contiguous"):
+        module.launches(**{**arrays, "partials": None})
 
 
 def test_the_grid_holds_every_split():

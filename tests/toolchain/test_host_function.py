@@ -40,6 +40,7 @@ def test_attention_grid_and_strides(modules):
         ({"lse": contiguous((2, 4, 99), "float32")}, ValueError, "lse is"),
         ({"bias": contiguous((1, 4, 100, 70), "float16")}, ValueError, "bias is"),
         ({"q": contiguous((2, 4, 100, 64), "float32")}, TypeError, "q is float32; it must be float16"),
+        ({"q": None}, TypeError, "q is NoneType; it must be float16"),
         ({"lse": contiguous((2, 4, 100), "float16")}, TypeError, "lse is float16; it must be float32"),
         ({"bias": contiguous((2, 4, 100, 70), "int8")}, TypeError, "bias is int8; it must be float16 or float32"),
     ],
