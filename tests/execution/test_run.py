@@ -152,7 +152,7 @@ def any_matmul():
     )
 
 
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 LONG = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
 
 
@@ -160,7 +160,7 @@ LONG = settings(max_examples=8, deadline=None, suppress_health_check=list(Health
 @given(attention_cases(st.sampled_from(ATTENTION)))
 def test_attention_against_float64(case):
     kernel, launch = case
-    for other in launches_like(launch, 2):
+    for other in launches_like(launch, 3):
         check_run(kernel, other)
 
 
@@ -168,7 +168,7 @@ def test_attention_against_float64(case):
 @given(matmul_cases(st.sampled_from(MATMUL)))
 def test_matmul_against_float64(case):
     kernel, launch = case
-    for other in launches_like(launch, 2):
+    for other in launches_like(launch, 3):
         check_run(kernel, other)
 
 

@@ -64,7 +64,7 @@ def check(made, launch):
     return result
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(made=st.sampled_from(FEW), launch=launches(50))
 def test_some(made, launch):
     check(made, launch)
