@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from layoutgen.algebra import LinearLayout, classify
-    from layoutgen.algebra.interchange import read_layout
+    from layoutgen.algebra.interchange import read_layout, write_layout
     from layoutgen.api import Kernel, attention, default_set, derive, matmul, prove
     from layoutgen.atoms import CATALOGUE, Atom, atom
     from layoutgen.errors import LayoutgenError
@@ -33,6 +33,7 @@ _HOMES = {
     "matrix_unit_flash_tile": "layoutgen.profiles",
     "prove": "layoutgen.api",
     "read_layout": "layoutgen.algebra.interchange",
+    "write_layout": "layoutgen.algebra.interchange",
 }
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "matrix_unit_flash_tile",
     "prove",
     "read_layout",
+    "write_layout",
 ]
 
 

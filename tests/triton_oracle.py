@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from layoutgen.algebra import Blocked, LinearLayout
+from layoutgen.algebra.interchange import from_gluon_object, to_ttg
 from layoutgen.algebra.space import HARDWARE
 
 
@@ -77,14 +78,14 @@ def to_linear_layout(blocked: Blocked, shape: tuple[int, ...]) -> LinearLayout:
     builder = _session()[1]
     parts = (blocked.size_per_thread, blocked.threads_per_warp, blocked.warps_per_cta, blocked.order)
     answer = builder.to_linear_layout(builder.get_blocked_layout(*map(list, parts), []), list(shape))
-    return from_gluon(answer)
+    return from_gluon_object(answer)
 
 
 def slice_to_linear_layout(layout: LinearLayout, dim: int) -> LinearLayout:
     """Ask `gl.to_linear_layout` about the SliceLayout of a layout."""
     builder = _session()[1]
     shape = [size for i, size in enumerate(layout.shape) if i != dim]
-    return from_gluon(builder.to_linear_layout(builder.get_slice_layout(dim, distributed(layout)), shape))
+    return from_gluon_object(builder.to_linear_layout(builder.get_slice_layout(dim, distributed(layout)), shape))
 
 
 def swizzle_to_linear_layout(swizzle: tuple[int, int, int], shape: tuple[int, ...]) -> list[list[int]]:
@@ -93,11 +94,6 @@ def swizzle_to_linear_layout(swizzle: tuple[int, int, int], shape: tuple[int, ..
     shared = builder.get_swizzled_shared_layout(*swizzle, list(reversed(range(len(shape)))), [])
     bases: list[list[int]] = builder.to_linear_layout(shared, list(shape)).offset_bases
     return bases
-
-
-def from_gluon(answer: Any) -> LinearLayout:
-    fields = zip(HARDWARE, (answer.reg_bases, answer.lane_bases, answer.warp_bases, answer.block_bases), strict=True)
-    return LinearLayout.from_bases(dict(fields), answer.shape)
 
 
 def bank_conflicts(layout: LinearLayout, element_bytes: int, swizzle: tuple[int, int, int] = (1, 1, 1)) -> int:
@@ -134,13 +130,10 @@ def lowered(source: LinearLayout, target: LinearLayout, dtype: str = "f32") -> d
     import triton
     from triton.backends.compiler import GPUTarget
 
-    def attribute(layout: LinearLayout) -> str:
-        return "#ttg.linear<{" + ", ".join(f"{name} = {layout.bases[name]}" for name in HARDWARE) + "}>"
-
     shape = "x".join(map(str, source.shape))
     typed = (dtype, dtype, dtype, shape, dtype, shape, dtype, shape, dtype, shape, dtype, dtype, shape, dtype)
     warps = 1 << source.domain.bits_of("warp")
-    text = PROBE % (attribute(source), attribute(target), warps, *typed, shape, dtype)
+    text = PROBE % (to_ttg(source), to_ttg(target), warps, *typed, shape, dtype)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "probe.ttgir"
         path.write_text(text)

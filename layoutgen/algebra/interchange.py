@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from layoutgen.algebra.blocked import Blocked
-from layoutgen.algebra.cute import from_cute, is_cute
+from layoutgen.algebra.cute import from_cute, is_cute, to_cute
 from layoutgen.algebra.layout import LinearLayout
 from layoutgen.algebra.space import HARDWARE
 from layoutgen.errors import LayoutgenError
@@ -48,6 +48,26 @@ def read_layout(text: str, shape: Sequence[int] | None = None) -> LinearLayout:
             raise LayoutgenError(f"layout {_short(text)}: CuTe's notation needs the tensor's shape")
         return from_cute(text, shape)
     raise LayoutgenError(f"layout {_short(text)}: cannot be read; it must be {FORMS}")
+
+
+def write_layout(layout: LinearLayout, notation: str) -> str:
+    """Return the layout as text that `read_layout` reads; `notation` is json, gluon, ttg or cute.
+
+    The last two do not say the tensor's shape. Raises LayoutgenError where the notation cannot say the layout: CuTe's
+    has no swizzles and no layouts of several blocks.
+
+    >>> write_layout(LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0], [2, 0]]}, (4, 2)), "cute")
+    '((4),(2)):((1),(4))'
+    """
+    writers: dict[str, Callable[[LinearLayout], str]] = {
+        "json": lambda one: json.dumps(as_dict(one)),
+        "gluon": to_gluon,
+        "ttg": to_ttg,
+        "cute": to_cute,
+    }
+    if notation not in writers:
+        raise LayoutgenError(f"write_layout: {notation!r} is no notation; these are {', '.join(writers)}")
+    return writers[notation](layout)
 
 
 def _short(text: str) -> str:

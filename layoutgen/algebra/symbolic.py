@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from layoutgen.algebra.layout import LinearLayout
@@ -12,8 +11,6 @@ from layoutgen.errors import LayoutgenError
 if TYPE_CHECKING:
     from sympy import Symbol
     from sympy.logic.boolalg import Boolean
-
-Expressions = Mapping[str, "tuple[Boolean, ...]"]
 
 
 def symbols(space: Space, names: tuple[str, ...] | None = None) -> tuple[Symbol, ...]:
@@ -44,29 +41,3 @@ def expressions(layout: LinearLayout, names: tuple[str, ...] | None = None) -> d
             for bit in range(bits)
         )
     return result
-
-
-def from_expressions(bits: Expressions, domain: Space, names: tuple[str, ...] | None = None) -> LinearLayout:
-    """Return the layout that `expressions` describes; the inverse of that function.
-
-    Raises LayoutgenError when an expression is not an exclusive or of the domain's bits: only those are
-    linear over GF(2).
-    """
-    import sympy
-
-    position = {symbol: i for i, symbol in enumerate(symbols(domain, names))}
-    codomain = Space(tuple((dim, len(values)) for dim, values in bits.items()))
-    columns = [0] * domain.bits
-    for dim, values in bits.items():
-        for bit, value in enumerate(values):
-            terms = value.args if isinstance(value, sympy.Xor) else (value,)
-            for term in terms:
-                if term == sympy.false:
-                    continue
-                if term not in position:
-                    raise LayoutgenError(
-                        f"from_expressions: bit {bit} of {dim} = {value}: {term} is not a bit of {domain}; "
-                        "only exclusive ors of bits are linear"
-                    )
-                columns[position[term]] ^= 1 << codomain.offsets[dim] + bit
-    return LinearLayout(domain, codomain, tuple(columns))

@@ -17,16 +17,25 @@ if TYPE_CHECKING:
 @json_option
 @click.option("--latex", is_flag=True, help="Print the layouts as equations over bits.")
 @click.option("--gluon", is_flag=True, help="Print Gluon literals.")
-def derive(as_json: bool, latex: bool, gluon: bool, **options: Any) -> None:
+@click.option("--ttg", is_flag=True, help="Print the layouts as Triton's IR has them: #ttg.linear<...>.")
+@click.option("--cute", is_flag=True, help="Print the layouts as CuTe's shape:stride of threads and values.")
+def derive(as_json: bool, latex: bool, gluon: bool, ttg: bool, cute: bool, **options: Any) -> None:
     """The layouts of a block: accumulator, fragments, relabelling."""
+    from layoutgen.algebra.interchange import as_dict
+    from layoutgen.errors import LayoutgenError
+
+    if as_json + latex + gluon + ttg + cute > 1:
+        raise LayoutgenError("derive: name one of --json, --latex, --gluon, --ttg and --cute")
     tiling: Tiling = derive_tiling(**options)
     layouts = {"accumulator": tiling.grouped, "fragment_a": tiling.fragment_a, "fragment_b": tiling.fragment_b}
     if as_json:
-        print_json({name: {**layout.bases, "shape": list(layout.shape)} for name, layout in layouts.items()})
+        print_json({name: as_dict(layout) for name, layout in layouts.items()})
     elif latex:
         click.echo(_latex(tiling))
     elif gluon:
         click.echo(_gluon(tiling))
+    elif ttg or cute:
+        click.echo(_written(tiling, "ttg" if ttg else "cute"))
     else:
         shape = "x".join(map(str, tiling.unit.shape))
         click.echo(
@@ -68,6 +77,18 @@ def _latex(tiling: Tiling) -> str:
         for letter, values in zip(letters, expressions(layout, bits).values(), strict=True):
             lines += [f"{letter}_{{{i}}} &= {sympy.latex(value)} \\\\" for i, value in enumerate(values)]
     return "\\begin{align*}\n" + "\n".join(lines) + "\n\\end{align*}"
+
+
+def _written(tiling: Tiling, notation: str) -> str:
+    """Return the layouts under the names by which `explain` knows them; the shape, since the texts say none."""
+    from layoutgen.algebra.interchange import write_layout
+    from layoutgen.tiling.named import named_layout
+
+    lines = []
+    for name in ("accumulator", "grouped", "fragment_a", "fragment_b"):
+        layout = named_layout(tiling, name)
+        lines.append(f"{name} {list(layout.shape)}: {write_layout(layout, notation)}")
+    return "\n".join(lines)
 
 
 def _gluon(tiling: Tiling) -> str:

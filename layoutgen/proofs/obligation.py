@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from layoutgen.errors import LayoutgenError, RefutedError
+from layoutgen.errors import RefutedError
 
 
 @dataclass(frozen=True)
@@ -69,31 +69,19 @@ class Refutation:
 Verdict = Certificate | Refutation
 
 
-def from_dict(data: Mapping[str, Any]) -> Verdict:
-    """Read what `as_dict` of a verdict wrote.
-
-    >>> verdict = Certificate(Obligation("x", 1, "so it is"), "rank", ("a fact",))
-    >>> from_dict(verdict.as_dict()) == verdict
-    True
-    """
-    try:
-        obligation = Obligation(str(data["name"]), int(data["claim"]), str(data["statement"]))
-        if data["holds"]:
-            return Certificate(obligation, str(data["method"]), tuple(str(fact) for fact in data["facts"]))
-        return Refutation(obligation, str(data["method"]), str(data["basis"]), str(data["witness"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise LayoutgenError(f"verdict: cannot be read: {error!r}") from error
-
-
 def require(verdicts: Iterable[Verdict]) -> None:
     """Raise RefutedError with the first refutation, if there is one."""
-    for verdict in verdicts:
-        if isinstance(verdict, Refutation):
-            raise RefutedError(
-                f"{verdict.obligation.name}: {verdict.obligation.statement}: refuted at basis "
-                f"{verdict.basis}: {verdict.witness}"
-            )
+    for verdict in refutations(verdicts):
+        raise RefutedError(
+            f"{verdict.obligation.name}: {verdict.obligation.statement}: refuted at basis "
+            f"{verdict.basis}: {verdict.witness}"
+        )
 
 
-def refutations(verdicts: Sequence[Verdict]) -> tuple[Refutation, ...]:
+def refutations(verdicts: Iterable[Verdict]) -> tuple[Refutation, ...]:
+    """Return those verdicts that refute, in their order.
+
+    >>> refutations([Certificate(Obligation("x", 1, "so it is"), "rank", ("a fact",))])
+    ()
+    """
     return tuple(verdict for verdict in verdicts if isinstance(verdict, Refutation))

@@ -52,16 +52,6 @@ class Unit:
         """How many partial sums of each accumulator element there are: 1 unless free lane bits lie on k."""
         return 1 << len(self.placed("k"))
 
-    def broadcasts(self, operand: str) -> tuple[str, ...]:
-        """Return the free lane bits over which an operand is broadcast: those on the other operand's axis.
-
-        >>> from layoutgen.atoms import atom
-        >>> arrange(atom("m8n8k4"), "m3,m4").broadcasts("b")
-        ('q0', 'q1')
-        """
-        own = self.atom.fragment(operand).coordinates
-        return tuple(name for name, coordinate, _ in self.places if coordinate not in own)
-
     def parts(self, operand: str) -> tuple[int, ...]:
         """Return the first k of each part of an operand that holds more registers than there are accumulators.
 

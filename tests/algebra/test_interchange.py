@@ -17,6 +17,7 @@ from layoutgen.algebra.interchange import (
     to_gluon,
     to_gluon_object,
     to_ttg,
+    write_layout,
 )
 from layoutgen.atoms import atom
 from layoutgen.errors import LayoutgenError
@@ -39,6 +40,17 @@ def test_gluon_source_out_and_back(layout: LinearLayout) -> None:
 def test_ttg_out_and_back(layout: LinearLayout) -> None:
     assert from_ttg(to_ttg(layout), layout.shape) == layout
     assert read_layout(to_ttg(layout).replace("#", ""), layout.shape) == layout
+
+
+@given(distributed(8))
+def test_what_is_written_is_read(layout: LinearLayout) -> None:
+    for notation in ("json", "gluon", "ttg", "cute"):
+        assert read_layout(write_layout(layout, notation), layout.shape) == layout
+
+
+def test_there_is_no_other_notation() -> None:
+    with pytest.raises(LayoutgenError, match="write_layout: 'latex' is no notation; these are json, gluon, ttg, cute"):
+        write_layout(LinearLayout.from_bases({}, (1,)), "latex")
 
 
 @given(distributed(8))

@@ -17,6 +17,7 @@ import layoutgen as lg
 from layoutgen.cli import main
 from layoutgen.cli.emit import BY_FAMILY
 from layoutgen.kernels import FastAttentionRequest, FastMatmulRequest
+from layoutgen.tiling.named import named_layout
 
 GENERATED = Path(__file__).parents[2] / "generated"
 
@@ -79,6 +80,24 @@ def test_derive_in_other_forms():
     gluon = run(*DERIVE, "--gluon").stdout
     assert "gl.DistributedLinearLayout(" in gluon
     assert "# q0: m3" in gluon
+
+
+@pytest.mark.parametrize("notation", ["ttg", "cute"])
+def test_derive_writes_what_explain_reads(notation):
+    tiling = lg.derive(atom="m8n8k4", block_m=64, block_n=32, warps="4x1")
+    lines = run(*DERIVE, f"--{notation}").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["accumulator", "grouped", "fragment_a", "fragment_b"]
+    for line in lines:
+        name, shape, text = re.fullmatch(r"(\w+) \[(.*)\]: (.*)", line).groups()
+        assert lg.read_layout(text, [int(size) for size in shape.split(",")]) == named_layout(tiling, name)
+    text = lines[2].split(": ", 1)[1]
+    assert run_json("explain", text, "fragment_a", "--shape", "64,4", *DERIVE[1:])["class"] == "identical"
+
+
+def test_derive_writes_the_accumulator_as_cutlass_does():
+    """SM80_16x8_Row of cute/atom/mma_traits_sm80.hpp."""
+    first = run("derive", "--atom", "m16n8k16", "--block-m", 16, "--block-n", 8, "--warps", "1x1", "--cute").stdout
+    assert first.startswith("accumulator [16, 8]: ((4,8),(2,2)):((32,1),(16,8))\n")
 
 
 def test_prove_a_tiling():
@@ -196,6 +215,7 @@ BAD = [
     (("derive", "--block-m", 48, "--block-n", 32), "block_m = 48: must be a power of two"),
     (("derive", "--block-m", 64), "block_m and block_n go together"),
     (("derive", "--nonsense"), "No such option"),
+    (("derive", "--ttg", "--json"), "derive: name one of --json, --latex, --gluon, --ttg and --cute"),
     (("derive", "--block-m", "x", "--block-n", 32), "is not a valid integer"),
     (("emit", "convolution"), "is not one of 'attention', 'matmul', 'all'"),
     (("nonsense",), "No such command"),

@@ -1,6 +1,4 @@
-"""Three ways to one answer, and the answers as text, LaTeX and JSON."""
-
-import json
+"""Three ways to one answer, and the answers as LaTeX."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,9 +7,8 @@ from hypothesis import strategies as st
 from layoutgen.algebra import LinearLayout, Space, classify, hardware_space
 from layoutgen.atoms import atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.proofs import Certificate, Obligation, Refutation
+from layoutgen.proofs import Obligation, Refutation
 from layoutgen.proofs.methods import METHODS, bijection, equal, latex, trivial
-from layoutgen.proofs.obligation import from_dict
 from layoutgen.tiling import derive
 from tests.algebra.helpers import bijections_between, layouts
 from tests.proofs.helpers import proved, refuted, swapped, tiling_of, with_basis
@@ -134,7 +131,7 @@ def test_unknown_methods_and_unlike_layouts() -> None:
         equal("x", ACCUMULATOR, ACCUMULATOR.reshape((1024,)))
 
 
-# ---- printing and reading
+# ---- printing
 
 
 def test_latex_of_a_refutation_escapes() -> None:
@@ -149,17 +146,3 @@ def test_latex_of_a_symbolic_proof_has_the_equations() -> None:
     text = latex(bijection("accumulator", ACCUMULATOR, "symbolic"))
     assert "by symbolic expansion: warp[0] = dim04;" in text
     assert text.endswith("\\(\\square\\)")
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_json_out_and_back(method: str) -> None:
-    wrong = swapped(ACCUMULATOR, ("lane", 0), ("lane", 1))
-    for verdict in (equal("x", ACCUMULATOR, ACCUMULATOR, method), equal("x", wrong, ACCUMULATOR, method)):
-        assert from_dict(json.loads(json.dumps(verdict.as_dict()))) == verdict
-    assert isinstance(verdict, Refutation | Certificate)
-
-
-@pytest.mark.parametrize("data", [{}, {"holds": True, "name": "x", "claim": "one", "statement": ""}, None])
-def test_verdicts_that_cannot_be_read(data: object) -> None:
-    with pytest.raises(LayoutgenError, match="verdict: cannot be read"):
-        from_dict(data)  # type: ignore[arg-type]
