@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from tests.sweep_log import SweepLog
 
-# Two cores may be shared with anything: a slow example is no failure. The examples are the same in every run, so that a
+# Cores may be shared with anything: a slow example is no failure. The examples are the same in every run, so that a
 # failure is the change's; the sweep draws new ones.
 settings.register_profile("layoutgen", deadline=None, derandomize="LAYOUTGEN_SWEEP" not in os.environ)
 settings.load_profile("layoutgen")
@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if path := os.environ.get("LAYOUTGEN_SWEEP"):
         from layoutgen.tuning.cache import code_digest
 
-        config.stash[LOG] = SweepLog(Path(path), code_digest())
+        config.stash[LOG] = SweepLog(Path(path), code_digest(()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -88,7 +88,7 @@ class SweepLog:
                     "",
                     f"{len(found)} runs; the largest share of its error bound that an error took: {max(found):.3f}.",
                     "",
-                    f"Code {self.lines[0]['code'][:12]} (`layoutgen.tuning.cache.code_digest`).",
+                    f"Code {self.lines[0]['code'][:12]} (`layoutgen.tuning.cache.code_digest(())`).",
                     "These parts ran and passed:",
                     "",
                     *(f"- `{test}`" for test in sorted(tests[family])),

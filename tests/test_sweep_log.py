@@ -43,5 +43,5 @@ def test_what_passed_is_not_run_again(tmp_path):
         return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=told, check=False).stdout
 
     assert f"{file}::{test}" in collected()
-    SweepLog(log, code_digest()).passed(f"{file}::{test}")
+    SweepLog(log, code_digest(())).passed(f"{file}::{test}")
     assert test not in collected()

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def prove(context: click.Context, /, file: str | None, as_json: bool, latex: bool, **options: Any) -> None:
     """Discharge the obligations of an emitted FILE, or of a tiling.
 
-    A file is proved as its literals stand; without one, the options describe the tiling.
+    A file is proved as it stands: its layouts, what it does with them, and its masks for all lengths. Without one, the
+    options describe a tiling.
     """
     from layoutgen.errors import LayoutgenError
 

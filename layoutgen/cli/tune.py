@@ -90,7 +90,7 @@ def tune(
         check_writable(Path(output))
     profile = profile or DEFAULT
     card = load_profile(profile)
-    mhz = clock or card.clocks_mhz.get("reference") or card.clocks_mhz["boost"]
+    mhz = card.clock(clock)
     store = Cache(Path(cache) if cache else default_folder(), profile, card.arch, mhz)
     found, refused = store.candidates(family, fixed)
     tried = found[:limit]

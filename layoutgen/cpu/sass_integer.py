@@ -18,7 +18,7 @@ from layoutgen.cpu.sass_operands import ZERO, Operands, Reader, is_zero
 
 Array = NDArray[Any]
 
-_U32, _U64 = np.uint64(32), np.uint64
+_U32 = np.uint64(32)
 
 
 def predicates_around(instruction: Instruction) -> tuple[list[Operand], list[Operand], list[Operand]]:
@@ -84,7 +84,6 @@ def _wide_source(operands: Operands, source: Operand, instruction: Instruction) 
 
 
 _IMAD_PLAIN = ("MOV", "SHL", "IADD")
-_IMAD_SIGNS = ("U32",)
 
 
 def decode_imad(instruction: Instruction, operands: Operands) -> Step:

@@ -35,7 +35,6 @@ Pair = tuple[Reader, Reader]
 
 ZERO: Array = np.zeros(1, np.uint32)
 TRUE: Array = np.ones(1, np.bool_)
-ONES = np.uint32(0xFFFFFFFF)
 SIGN = np.uint32(0x80000000)
 
 _PREDICATES = 256
@@ -122,9 +121,9 @@ class Operands:
             raise instruction.refuse(f"nothing is known of c[{bank:#x}][{offset:#x}]")
         return np.frombuffer(data, np.uint32, 1, offset)
 
-    def integer(self, operand: Operand, instruction: Instruction, plus: int = 0) -> Reader:
+    def integer(self, operand: Operand, instruction: Instruction) -> Reader:
         """A word as uint32, negated (modulo 2^32) or inverted as the operand says."""
-        read = self.raw(operand, instruction, plus)
+        read = self.raw(operand, instruction)
         if operand.absolute or operand.modifiers:
             raise instruction.refuse("integer operand with a modifier")
         if operand.inverted:

@@ -95,17 +95,15 @@ def run_code(
     tensors: Callable[[], Mapping[str, Tensor]],
     mma: str = "v100",
     progress: Progress | None = None,
-    sass: str | None = None,
 ) -> MachineRun:
     """Execute the machine code of what one call launches, in order, and hold it to the tensors of the PTX.
 
-    `tensors` makes the launch's arguments anew, by name, with the values that the PTX was given. `sass` is the
-    disassembly of a single build, if there is one already.
+    `tensors` makes the launch's arguments anew, by name, with the values that the PTX was given.
     """
     codes = []
     for build in builds:
         types = tuple(parameter.type for parameter in entry_parameters(build.ptx, build.kernel))
-        codes.append(read_code(build.cubin, build.kernel, build.arch, types, sass))
+        codes.append(read_code(build.cubin, build.kernel, build.arch, types))
     texts = [tuple(f"`{i.text}` at {i.address:#x} ({i.source})" for i in code.instructions) for code in codes]
     reports, done = [], []
     for fill in FILLS:

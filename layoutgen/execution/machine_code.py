@@ -30,13 +30,13 @@ _OTHER_FIELDS = ("BRA", "CALL", "RET", "BSSY", "BAR", "SHFL", "PLOP3", "UPLOP3")
 
 
 @lru_cache(maxsize=16)
-def read_code(cubin: bytes, kernel: str, arch: str, types: tuple[str, ...], sass: str | None = None) -> Code:
+def read_code(cubin: bytes, kernel: str, arch: str, types: tuple[str, ...]) -> Code:
     """Decode one kernel of a cubin for execution.
 
-    `types` are the PTX types of its parameters, in order; `sass` is its disassembly, if that was made already. Raises
+    `types` are the PTX types of its parameters, in order. Raises
     LayoutgenError when the cubin and the types do not belong together, or an operand has no known form.
     """
-    program = decode(kernel, arch, disassemble(cubin, kernel, arch) if sass is None else sass, cubin)
+    program = decode(kernel, arch, disassemble(cubin, kernel, arch), cubin)
     found = sections(cubin)
     offsets = parameter_offsets(found.get(f".nv.info.{kernel}", b""))
     if len(offsets) != len(types):

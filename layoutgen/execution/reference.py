@@ -137,7 +137,7 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
 
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     # A score is off by its truncations and by what the log2 domain rounds: three operations on magnitudes of its size.
-    capped = getattr(request, "softcap", None) or 0.0  # the tanh is off by roundings of 1, times the cap
+    capped = request.softcap or 0.0  # the tanh is off by roundings of 1, times the cap
     per_row = (steps * step_loss(unit_k) * magnitude + 8 * U32 * (finite + np.abs(top) + capped + 1)).max(
         -1, keepdims=True, initial=0.0
     )
@@ -150,7 +150,7 @@ def attention_reference(request: AttentionRequest, values: Mapping[str, Values])
     if "sinks" in values:
         off = off + 8 * U32 * (np.abs(values["sinks"]).max() + np.abs(top) + 1)
         bound = bound + np.abs(value) * off
-    if getattr(request, "out_dtype", None) != "float32":
+    if request.o_dtype != "float32":
         bound = bound + U16 * (np.abs(value) + bound) + SUBNORMAL16
     lse_bound = (off[..., 0] + key_steps * 8 * U32) + 8 * U32 * (np.abs(np.where(np.isfinite(lse), lse, 0.0)) + 1)
     return {"out": Reference(value, bound), "lse": Reference(lse, lse_bound)}

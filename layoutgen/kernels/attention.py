@@ -109,6 +109,7 @@ class AttentionRequest:
     design = "simple"
     most_head_dim = MAX_HEAD_DIM
     template = "attention.py.jinja"
+    mask = sinks = False
 
     @property
     def usual_arrangement(self) -> str:
@@ -130,6 +131,21 @@ class AttentionRequest:
     def form_of(self, found: Atom) -> Atom:
         """Return the form in which this request takes an atom."""
         return found
+
+    @property
+    def value_dim(self) -> int:
+        """The head dim of V and of the output."""
+        return self.head_dim
+
+    @property
+    def o_dtype(self) -> str:
+        """The dtype of the output."""
+        return self.dtype
+
+    @property
+    def softcap(self) -> float | None:
+        """What scores are bounded to, if they are."""
+        return None
 
     @property
     def features(self) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class MatmulRequest:
     family = "matmul"
     design = "simple"
     a_order = "mk"
+    split_k = 1
+    bias = residual = False
     orders: ClassVar[tuple[str, ...]] = ("b_order",)
     """Fields for the order of an operand in memory."""
     template = "matmul.py.jinja"

@@ -42,6 +42,10 @@ class Tile:
     layout: LinearLayout | None = None
     within: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.space not in SPACES:
+            raise LayoutgenError(f"tile {self.name}: space {self.space!r}: must be one of {', '.join(SPACES)}")
+
     @property
     def size(self) -> int:
         size = 1

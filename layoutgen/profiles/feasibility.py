@@ -20,8 +20,8 @@ from layoutgen.profiles.profile import Limits, Profile, load_profile, profile_na
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 ADDRESSES = 12
 """Registers a thread cannot do without beside tiles: addresses of three tensors, the loop's counter and its bound."""
-LEAST, MOST = 16, 512
-"""Block sizes among which a nearest request is looked for."""
+MOST = 512
+"""The largest block size among those at which a nearest request is looked for."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,9 @@ def check_feasible(request: Request, profile: Profile) -> None:
     near = nearest(request, profile.limits)
     advice = "no block size of this request fits"
     if near is not None:
-        names = [name for name in ("block_m", "block_n", "block_k", "warps") if hasattr(near, name)]
-        values = (getattr(near, name) for name in names)
-        written = ["x".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in values]
-        sizes = ", ".join(f"{name} {text}" for name, text in zip(names, written, strict=True))
+        sizes = ", ".join(
+            f"{name} {size}" for name, size in (near.sizes | {"warps": written_warps(near.warps)}).items()
+        )
         advice = f"the nearest request that can: {sizes}"
     raise LayoutgenError(
         f"{request.family}: cannot run on {profile.name}: {'; '.join(map(str, found.unmet))}; {advice}"

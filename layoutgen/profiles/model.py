@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from layoutgen.errors import LayoutgenError
-from layoutgen.profiles.profile import DEFAULT, FOLDER, profile_names
+from layoutgen.profiles.profile import DEFAULT, read_profile
 
 CYCLES = ("tensor", "half", "fma", "fma_wide", "alu", "xu", "uniform")
 LATENCIES = ("tensor", "xu", "shared", "shuffle", "global", "local", "special", "uniform", "barrier", "read")
@@ -45,13 +44,8 @@ def load_model(profile: str) -> Model:
 
     Raises LayoutgenError when the profile has none, or when a parameter is missing or unknown.
     """
-    import yaml
-
-    path = Path(profile) if profile.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{profile}.yml"), None)
-    if path is None or not path.is_file():
-        raise LayoutgenError(f"profile {profile}: unknown; known are {', '.join(profile_names())}")
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(data, Mapping) or "model" not in data:
+    data = read_profile(profile)
+    if "model" not in data:
         raise LayoutgenError(f"profile {profile}: has no model section; add one, as {DEFAULT} has it")
     return parse_model(data["model"], profile)
 

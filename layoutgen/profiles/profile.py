@@ -108,6 +108,19 @@ class Profile:
     unit: MatrixUnit | None
     memory_gb_per_s: int | None = None
 
+    def clock(self, chosen: int | None = None) -> int:
+        """Return the clock of a prediction in MHz: the one chosen, else the reference clock, else the boost clock.
+
+        Raises LayoutgenError when none is chosen and the profile has neither.
+        """
+        found = chosen or self.clocks_mhz.get("reference") or self.clocks_mhz.get("boost")
+        if found is None:
+            raise LayoutgenError(
+                f"profile {self.name}: has no clock to predict for; choose one, for example 1290 MHz, or give the "
+                "profile clocks_mhz with reference or boost"
+            )
+        return found
+
 
 def profile_names() -> tuple[str, ...]:
     """Return the names of the profiles that ship with the library.
@@ -118,11 +131,10 @@ def profile_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*/*.yml")))
 
 
-@cache
-def load_profile(name: str) -> Profile:
-    """Return a profile by its name, or by the path of a YAML file of the same form.
+def read_profile(name: str) -> dict[str, Any]:
+    """Return the data of a profile, by its name or by the path of a YAML file of the same form.
 
-    Raises LayoutgenError when there is none, or when it declares what the instruction does not compute in.
+    Raises LayoutgenError when there is none.
     """
     path = Path(name) if name.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{name}.yml"), None)
     if path is None:
@@ -137,13 +149,22 @@ def load_profile(name: str) -> Profile:
         raise LayoutgenError(f"profile {name}: {(error.strerror or str(error)).lower()}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise LayoutgenError(f"profile {name}: not YAML: {' '.join(str(error).split())}") from error
-    return parse_profile(data, name)
-
-
-def parse_profile(data: Any, name: str) -> Profile:
-    """Return the profile that plain data describe; `name` is for the messages."""
     if not isinstance(data, Mapping):
         raise LayoutgenError(f"profile {name}: must be a mapping with name, arch and limits")
+    return dict(data)
+
+
+@cache
+def load_profile(name: str) -> Profile:
+    """Return a profile by its name, or by the path of a YAML file of the same form.
+
+    Raises LayoutgenError when there is none, or when it declares what the instruction does not compute in.
+    """
+    return parse_profile(read_profile(name), name)
+
+
+def parse_profile(data: Mapping[str, Any], name: str) -> Profile:
+    """Return the profile that plain data describe; `name` is for the messages."""
     unit, rate = data.get("matrix_unit"), data.get("memory_gb_per_s")
     if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or rate < 1):
         raise LayoutgenError(f"profile {name}: memory_gb_per_s is {rate!r}; a positive integer is needed")
@@ -232,8 +253,8 @@ def matrix_unit_flash_tile(
 ) -> FlashTile | None:
     """Return the attention tile for a head dim, or None when the profile has no unit or no tile for it.
 
-    The fast design has tiles of its own, and others again with a `bias`, which takes registers; so does a mask, for
-    which they serve as well.
+    The fast design has tiles of its own, and where a profile says so others again with a `bias`, which takes registers;
+    so does a mask, for which they serve as well.
 
     >>> tile = matrix_unit_flash_tile("volta", 96)
     >>> (tile.block_m, tile.block_n) if tile else None
@@ -244,7 +265,7 @@ def matrix_unit_flash_tile(
         return None
     tiles = unit.flash
     if design == "fast":
-        tiles = unit.flash_fast_bias if bias else unit.flash_fast
+        tiles = (unit.flash_fast_bias if bias else ()) or unit.flash_fast
     return next((tile for tile in tiles if head_dim <= tile.head_dim_le), None)
 
 

@@ -53,7 +53,7 @@ def attended_fault(
             return tile
         tiles.append(tile)
     if not tiles:
-        return Fault("attention_kernel", "no call of attend is found", False)
+        return Fault("attention_kernel", "no call of attend is found")
     reach = Reach(symbols, DIMS, tuple(tile.place for tile in tiles))
     return (
         _kept(reach, sees)

@@ -26,7 +26,7 @@ def hidden_fault(functions: Mapping[str, ast.FunctionDef], request: FastAttentio
     """
     attend = functions.get("attend")
     if attend is None:
-        return Fault("the file", "has no function attend", False)
+        return Fault("the file", "has no function attend")
     statements = list(_assignments(attend.body))
     hides = {HIDDEN.format("visible"): "visible"}
     if request.mask:
@@ -76,7 +76,7 @@ def _used_before(attend: ast.FunctionDef, line: int) -> bool:
 def _changed(load_scores: ast.FunctionDef | None) -> Fault | None:
     """Return the statement by which what is loaded for the scores becomes something else."""
     if load_scores is None:
-        return Fault("the file", "has no function load_scores", False)
+        return Fault("the file", "has no function load_scores")
     for node in ast.walk(load_scores):
         if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return):
             continue

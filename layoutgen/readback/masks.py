@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutgen.kernels import FastMatmulRequest, MatmulRequest, Request
+from layoutgen.kernels import AttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.proofs import Verdict
 from layoutgen.readback.masks_kernel import prove_kernel
 from layoutgen.readback.masks_several import prove_launches
@@ -11,25 +11,29 @@ from layoutgen.readback.places import Dims
 
 def tensors(request: Request) -> dict[str, Dims]:
     """Return the tensors of a request, by the name of the kernel's pointer, dims in the order of the array."""
-    if isinstance(request, MatmulRequest | FastMatmulRequest):
-        a = [("row", "stride_am", "m"), ("k", "stride_ak", "k")]
-        b = [("k", "stride_bk", "k"), ("column", "stride_bn", "n")]
-        dims: dict[str, Dims] = {
-            "a": (("batch", "stride_az", "batch"), *(a if getattr(request, "a_order", "mk") == "mk" else reversed(a))),
-            "b": (("batch", "stride_bz", "batch"), *(b if request.b_order == "kn" else reversed(b))),
-        }
-        # What is added to C has its shape, by strides of 0 where it is broadcast.
-        for name, letter in (("c", "c"), ("bias", "s"), ("residual", "r")):
-            if name == "c" or getattr(request, name, False):
-                rows, columns = ("row", f"stride_{letter}m", "m"), ("column", f"stride_{letter}n", "n")
-                dims[name] = (("batch", f"stride_{letter}z", "batch"), rows, columns)
-        return dims
+    return attention_tensors(request) if isinstance(request, AttentionRequest) else matmul_tensors(request)
 
+
+def matmul_tensors(request: MatmulRequest) -> dict[str, Dims]:
+    a = [("row", "stride_am", "m"), ("k", "stride_ak", "k")]
+    b = [("k", "stride_bk", "k"), ("column", "stride_bn", "n")]
+    dims: dict[str, Dims] = {
+        "a": (("batch", "stride_az", "batch"), *(a if request.a_order == "mk" else reversed(a))),
+        "b": (("batch", "stride_bz", "batch"), *(b if request.b_order == "kn" else reversed(b))),
+    }
+    # What is added to C has its shape, by strides of 0 where it is broadcast.
+    for name, letter, there in (("c", "c", True), ("bias", "s", request.bias), ("residual", "r", request.residual)):
+        if there:
+            rows, columns = ("row", f"stride_{letter}m", "m"), ("column", f"stride_{letter}n", "n")
+            dims[name] = (("batch", f"stride_{letter}z", "batch"), rows, columns)
+    return dims
+
+
+def attention_tensors(request: AttentionRequest) -> dict[str, Dims]:
     def heads(letter: str, count: str) -> Dims:
         return ("batch", f"stride_{letter}b", "batch"), ("head", f"stride_{letter}h", count)
 
-    size = request.head_dim
-    value = getattr(request, "value_dim", size)
+    size, value = request.head_dim, request.value_dim
     result: dict[str, Dims] = {
         "q": (*heads("q", "heads"), ("query", "stride_qt", "t_q"), ("head dim", "stride_qd", size)),
         "k": (*heads("k", "kv_heads"), ("key", "stride_kt", "t_k"), ("head dim", "stride_kd", size)),
@@ -37,12 +41,12 @@ def tensors(request: Request) -> dict[str, Dims]:
         "out": (*heads("o", "heads"), ("query", "stride_ot", "t_q"), ("head dim", "stride_od", value)),
         "lse": (*heads("l", "heads"), ("query", "stride_lt", "t_q")),
     }
-    if getattr(request, "sinks", False):
+    if request.sinks:
         result["sinks"] = (("head", "stride_sink_h", "heads"),)
-    if getattr(request, "mask", False):
-        result["mask"] = (*heads("m", "heads"), ("query", "stride_mq", "t_q"), ("key", "stride_mk", "t_k"))
-    if getattr(request, "bias", False):
-        result["bias"] = (*heads("s", "heads"), ("query", "stride_sq", "t_q"), ("key", "stride_sk", "t_k"))
+    for name, letter, there in (("mask", "m", request.mask), ("bias", "s", request.bias)):
+        if there:
+            scores = ("query", f"stride_{letter}q", "t_q"), ("key", f"stride_{letter}k", "t_k")
+            result[name] = (*heads(letter, "heads"), *scores)
     return result
 
 

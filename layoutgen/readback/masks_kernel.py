@@ -136,7 +136,7 @@ def _scores_verdict(request: FastAttentionRequest, fault: Fault | None) -> Verdi
         f"each query weighs every key that it sees{attended}, once, and no other{beside}; {own}; for all lengths",
     )
     if fault is not None:
-        return Refutation(obligation, "symbolic", fault.place, fault.witness)
+        return fault.refutation(obligation)
     return Certificate(obligation, "symbolic", ("all tiles of all loops taken together",))
 
 
@@ -158,7 +158,7 @@ def _places(accesses: Sequence[Access], dims: Mapping[str, Dims]) -> dict[str, l
                     fault = fault or place
                 else:
                     places.append(place)
-        result[tensor] = fault or places or Fault(tensor, "no load or store of it is found", False)
+        result[tensor] = fault or places or Fault(tensor, "no load or store of it is found")
     return result
 
 
@@ -234,7 +234,7 @@ def _verdict(tensor: str, dims: Dims, request: Request, places: Sequence[Place],
         f"of [{shape}], for all lengths, nothing outside is touched and nothing inside {inside}is missed",
     )
     if fault is not None:
-        return Refutation(obligation, "symbolic", fault.place, fault.witness)
+        return fault.refutation(obligation)
     lines = ", ".join(str(line) for line in sorted({place.line for place in places}))
     return Certificate(obligation, "symbolic", (f"lines {lines}: no integers make one of them go wrong",))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from layoutgen.proofs import Obligation, Refutation
 from layoutgen.readback.accesses import Access
 from layoutgen.readback.indices import ONE, ZERO, Formula
 from layoutgen.readback.polynomial import Polynomial
@@ -28,11 +29,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong. Not `shown`: it could not be followed, which proves nothing and refutes nothing."""
+    """What is wrong. Not `shown`: it could not be followed, which proves nothing, and counts as refuted."""
 
     place: str
     witness: str
     shown: bool = True
+
+    def refutation(self, obligation: Obligation) -> Refutation:
+        said = self.witness if self.shown else f"not followed: {self.witness}"
+        return Refutation(obligation, "symbolic", self.place, said)
 
 
 def placed(access: Access, dims: Dims) -> Place | Fault:

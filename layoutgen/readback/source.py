@@ -1,4 +1,4 @@
-"""Reading an emitted file back: its layout literals, proved in place of the derived ones."""
+"""An emitted file as it stands: its layouts proved in place of the derived ones, its moves, checks and masks."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def tile_shape(request: Request, tiles: int) -> tuple[int, ...]:
         return 1, 1, 1, length, length, request.head_dim
     if isinstance(request, AttentionRequest):
         return 1, 1, 1, request.block_m, tiles * request.block_n, request.head_dim
-    return 1, request.block_m, request.block_n, tiles * request.block_k * getattr(request, "split_k", 1)
+    return 1, request.block_m, request.block_n, tiles * request.block_k * request.split_k
 
 
 def count_tiles(file: KernelFile, compiled: Compiled) -> TileCounts:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.sass.operand import PT, RZ, URZ, Address, Constant, Name, Operand, Predicate, Register
+from layoutgen.sass.pricing import width_words
 from layoutgen.sass.program import Instruction
 
 Resource = tuple[str, int]
@@ -71,14 +72,10 @@ def _carries(opcode: str) -> bool:
     return opcode in ("IADD3", "UIADD3", "IMAD", "UIMAD", "LEA", "ULEA", "VOTE")
 
 
-def _memory_words(instruction: Instruction) -> int:
-    return 4 if "128" in instruction.modifiers else 2 if "64" in instruction.modifiers else 1
-
-
 def _result_words(instruction: Instruction) -> int:
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("LDG", "LDS", "LDL", "LDC", "ULDC"):
-        return _memory_words(instruction)
+        return width_words(instruction)
     if opcode == "HMMA" or (opcode == "CS2R" and "32" not in modifiers) or "WIDE" in modifiers:
         return 2
     return 1
@@ -89,7 +86,7 @@ def _source_words(instruction: Instruction, number: int, operand: Operand) -> in
     if isinstance(operand, Address):
         return 2 if opcode in ("LDG", "STG") and "U32" not in operand.modifiers else 1
     if opcode in ("STG", "STS", "STL"):
-        return _memory_words(instruction)
+        return width_words(instruction)
     if opcode == "HMMA" or opcode == "RET":
         return 2
     if opcode in ("IMAD", "UIMAD") and number == 2 and ("WIDE" in modifiers or "HI" in modifiers):

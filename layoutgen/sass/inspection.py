@@ -170,8 +170,7 @@ class Inspection:
 
         Raises LayoutgenError when the loop has an opcode without a price.
         """
-        clocks = self.profile.clocks_mhz
-        clock = clock_mhz or clocks.get("reference") or clocks["boost"]
+        clock = self.profile.clock(clock_mhz)
         useful = self.flop / self.compiled.num_warps
         share = 1.0 if grid_blocks is None else self.waves(grid_blocks)
         fastest = useful / (self.model.cycles["tensor"] * self.hmma) * self.model.sub_cores

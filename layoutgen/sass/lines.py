@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from layoutgen.errors import LayoutgenError
 
-INLINED_CALL, FUNCTION_NAME = 0x90, 0x91
+INLINED_CALL = 0x90
 
 
 @dataclass(frozen=True)

@@ -157,11 +157,12 @@ def _launch(
     return (x, y, z), tuple(arguments)
 
 
-def compile_kernel(
-    file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, kernel: str | None = None, **scalars: Any
-) -> Compiled:
-    """Build a kernel and read what ptxas and nvdisasm say of it; arguments as for `build_kernel`."""
-    build = build_kernel(file, arch, arrays, kernel, **scalars)
+def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
+    """Build the kernel that a file's request is about, and read what ptxas and nvdisasm say of it.
+
+    Arguments are those of `build_kernel`.
+    """
+    build = build_kernel(file, arch, arrays, **scalars)
     own, resources = assemble(build.ptx, arch, tuple(str(file.options.get("ptx_options", "")).split()))
     code = f".text.{build.kernel}"
     if sections(own)[code] != sections(build.cubin)[code]:

@@ -23,8 +23,8 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import Request, request_from_dict
 from layoutgen.tuning.candidates import Candidate, Refused, candidates
 
-OTHER_ROOMS = ("cli", "runtime", "execution", "probing")
-"""Rooms whose code decides no result."""
+OTHER_ROOMS = ("cli", "readback", "execution", "probing")
+"""Rooms whose code decides no prediction."""
 
 
 def default_folder() -> Path:
@@ -36,11 +36,14 @@ def default_folder() -> Path:
 
 
 @cache
-def code_digest() -> str:
-    """Return a digest of the code, the profiles and the templates."""
+def code_digest(left_out: tuple[str, ...] = OTHER_ROOMS) -> str:
+    """Return a digest of the code, the profiles and the templates, but for the rooms left out."""
     package = Path(layoutgen.__file__).parent
-    rooms = [room for room in package.iterdir() if room.is_dir() and room.name not in OTHER_ROOMS]
-    files = [file for room in rooms for file in room.rglob("*") if file.suffix in (".py", ".yml")]
+    files = [
+        file
+        for file in package.rglob("*")
+        if file.suffix in (".py", ".yml", ".txt") and file.relative_to(package).parts[0] not in left_out
+    ]
     digest = hashlib.sha256()
     for file in (*sorted(files), *sorted(template_directory().glob("*.jinja"))):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

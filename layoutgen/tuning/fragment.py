@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.request import written_warps
-from layoutgen.profiles.profile import FLASH, FOLDER, parse_profile
+from layoutgen.profiles.profile import FLASH, parse_profile, read_profile
 from layoutgen.tuning.search import Outcome
-
-
-def base_data(profile: str) -> dict[str, Any]:
-    """Return the data of a profile, by its name or its path."""
-    import yaml
-
-    path = Path(profile) if profile.endswith((".yml", ".yaml")) else next(FOLDER.glob(f"*/{profile}.yml"))
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return dict(data)
 
 
 def expressible(request: Request, profile: str) -> bool:
@@ -71,7 +61,7 @@ def tuned_profile(
     best = found[:top]
     usable = [outcome for outcome in found if expressible(outcome.candidate.request, profile)]
     chosen = next((outcome for outcome in usable if not outcome.result["spill_bytes"]), next(iter(usable), None))
-    data = base_data(profile)
+    data = read_profile(profile)
     if chosen is not None:
         data["matrix_unit"] = _with_tile(dict(data["matrix_unit"]), chosen)
     data["tuned"] = [*data.get("tuned", []), *(_entry(outcome) for outcome in best)]
@@ -94,7 +84,10 @@ def _with_tile(unit: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         design = "flash" if request.design == AttentionRequest.design else f"flash_{request.design}"
         key = f"{design}_bias" if request.bias and f"{design}_bias" in FLASH else design
         tile = {"head_dim_le": request.head_dim, "block_m": request.block_m, "block_n": request.block_n}
-        others = [dict(entry) for entry in unit.get(key, []) if entry["head_dim_le"] != request.head_dim]
+        # The tiles with a bias are the plain ones until a profile says otherwise.
+        others = [
+            dict(entry) for entry in unit.get(key) or unit.get(design, []) if entry["head_dim_le"] != request.head_dim
+        ]
         return unit | {key: sorted([tile, *others], key=lambda entry: entry["head_dim_le"])}
     warps = written_warps(request.warps)
     first: dict[str, Any] = {

@@ -101,7 +101,7 @@ def _cut(value: Fraction, quantum: Fraction) -> Fraction:
 
 
 def recipe_by_hand(a: Any, b: Any, c: Any, accumulator: str) -> int:
-    """One output of facts 1-6 of volta_numerics.md; a, b: four float16 each; c: float32 or float16. Result bits."""
+    """One output of docs/facts.md, "How a V100 rounds"; a, b: four float16 each; c: float32 or float16. Result bits."""
     with np.errstate(all="ignore"):
         plain = sum((float(x) * float(y) for x, y in zip(a, b, strict=True)), 0.0) + float(c)
     nan, infinity = (0x7FFFFFFF, 0x7F800000) if accumulator == "f32" else (0x7FFF, 0x7C00)

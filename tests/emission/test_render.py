@@ -31,6 +31,11 @@ def test_the_committed_set_is_what_was_asked_for():
     assert {"matmul_64x64x32.py", "matmul_128x128x32.py"} <= set(NAMES)
 
 
+def test_the_readme_shows_a_file_of_its_length():
+    lines = len((GENERATED / "attention_d96_64x32.py").read_text().splitlines())
+    assert f"attention_d96_64x32.py, {lines} lines" in (GENERATED.parent / "README.md").read_text()
+
+
 @pytest.mark.parametrize("change", ["edited", "missing", "unexpected"])
 def test_drift_fires(change, tmp_path):
     kernel = lg.matmul(block_m=64, block_n=64)

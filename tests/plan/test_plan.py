@@ -54,6 +54,11 @@ def test_a_refuted_obligation_ends_the_plan():
         Plan("test", (GLOBAL,), (), (refuted,))
 
 
+def test_a_space_that_there_is_not():
+    with pytest.raises(LayoutgenError, match="tile x: space 'nowhere': must be one of global, shared, register"):
+        Tile("x", "nowhere", (16, 4), "float16")
+
+
 def test_unknown_tile():
     with pytest.raises(LayoutgenError, match="no tile x"):
         plan([GLOBAL], []).tile("x")
@@ -66,7 +71,7 @@ def test_counts_of_the_default_attention():
     assert 4 * value.instructions == 384
     assert value.shared_bytes == 2 * (64 * 96 + 2 * 32 * 96 + 64 * 32)
     assert value.accumulator_registers == 16 + 48
-    # volta_sass.md: each fragment of A costs 2 wavefronts, of B 2 per 16 columns; P is stored in 16 where 8 suffice.
+    # docs/facts.md: each fragment of A costs 2 wavefronts, of B 2 per 16 columns; P is stored in 16 where 8 suffice.
     assert value.wavefronts("fetch") == 24 * (2 + 4) + 8 * (2 + 8) + 8 * (2 + 4)
     assert "output1" in value.graph
     assert "wavefronts" in str(value)

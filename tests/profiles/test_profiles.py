@@ -8,7 +8,8 @@ import yaml
 import layoutgen as lg
 from layoutgen.errors import LayoutgenError
 from layoutgen.profiles import load_profile, profile_names
-from layoutgen.profiles.profile import FOLDER, parse_profile
+from layoutgen.profiles.model import load_model
+from layoutgen.profiles.profile import FOLDER, parse_profile, read_profile
 
 VOLTA = yaml.safe_load((FOLDER / "nvidia" / "volta.yml").read_text())
 
@@ -88,6 +89,29 @@ def test_a_file_that_is_no_profile(tmp_path, text, message):
         load_profile(str(path))
 
 
-def test_a_file_that_is_missing(tmp_path):
+@pytest.mark.parametrize("read", [load_profile, load_model, read_profile])
+def test_a_file_that_is_missing(tmp_path, read):
     with pytest.raises(LayoutgenError, match="no such file"):
-        load_profile(str(tmp_path / "card.yml"))
+        read(str(tmp_path / "card.yml"))
+    with pytest.raises(LayoutgenError, match=r"unknown; known are .*, or the path of a \.yml file"):
+        read("vega")
+
+
+def test_the_clock_of_a_prediction():
+    card = load_profile("volta")
+    assert (card.clock(), card.clock(1500)) == (1290, 1500)
+    assert parse_profile(edited(("clocks_mhz", "reference"), None), "volta").clock() == 1530
+    without = parse_profile(edited(("clocks_mhz",), None), "volta")
+    assert without.clock(1500) == 1500
+    with pytest.raises(LayoutgenError, match="profile volta: has no clock to predict for; choose one"):
+        without.clock()
+
+
+def test_tiles_with_a_bias_are_the_plain_ones_unless_a_profile_says_otherwise():
+    tile = {"head_dim_le": 512, "block_m": 32, "block_n": 16}
+    own = parse_profile(edited(("matrix_unit", "flash_fast_bias"), [tile]), "volta")
+    for head_dim in (64, 128, 256):
+        plain = lg.matrix_unit_flash_tile("volta", head_dim, "fast")
+        assert lg.matrix_unit_flash_tile("volta", head_dim, "fast", bias=True) == plain
+        assert lg.matrix_unit_flash_tile(own, head_dim, "fast", bias=True).block_m == 32
+        assert lg.matrix_unit_flash_tile(own, head_dim, "fast") == plain

@@ -162,6 +162,8 @@ def test_a_load_that_is_gone_is_missed() -> None:
 def test_an_opaque_address_is_reported() -> None:
     found = refuted(MATMUL, "gl.load(a + offset * stride_ak", "gl.load(unknown(a)")
     assert any("the address of this unknown cannot be followed" in text for text in found)
+    skipped = refuted(MATMUL, "gl.program_id(0).to(gl.int64) * 64", "gl.program_id(0).to(gl.int64) * 32")
+    assert any(": not followed: whether " in text for text in skipped)
     assert refuted(MATMUL, "def matmul_kernel(", "def other_kernel(") == ["the file: has no function matmul_kernel"]
 
 

@@ -103,5 +103,5 @@ def test_a_blocked_layout_of_another_rank_is_an_error(tmp_path):
         "[4, 1], [1, 0]))", "[4, 1], [1, 3]))"
     )
     assert source != MATMUL.source
-    with pytest.raises(LayoutgenError):
+    with pytest.raises(LayoutgenError, match="the order must name each of its dims once"):
         prove(MATMUL, source, tmp_path)

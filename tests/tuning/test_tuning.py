@@ -1,4 +1,4 @@
-"""The search: candidates, feasibility, cache, workers that die, pruning, interruption, the profile that is written."""
+"""The search: candidates, cache, workers that die, pruning, interruption, the profile that is written."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -16,11 +17,12 @@ from click.testing import CliRunner
 import layoutgen as lg
 from layoutgen import LayoutgenError
 from layoutgen.cli import main
-from layoutgen.kernels import AttentionRequest, MatmulRequest
+from layoutgen.kernels import AttentionRequest
 from layoutgen.profiles import load_profile
-from layoutgen.profiles.feasibility import check_feasible, feasibility, nearest
+from layoutgen.profiles.feasibility import feasibility
 from layoutgen.tuning import Cache, candidates, tune
 from layoutgen.tuning import search as search_module
+from layoutgen.tuning.cache import OTHER_ROOMS, code_digest
 from layoutgen.tuning.candidates import arrangements, candidate, splits
 from layoutgen.tuning.evaluate import evaluate
 from layoutgen.tuning.fragment import tuned_profile
@@ -33,47 +35,6 @@ SMALL = {"block_m": 64, "block_n": 64, "block_k": 32, "b_order": "kn"}
 @pytest.fixture
 def cache(tmp_path):
     return Cache(tmp_path / "cache", "volta", "sm_70", 1290)
-
-
-# Feasibility
-
-
-def test_needs_are_those_of_the_plan():
-    request = AttentionRequest(head_dim=96, atom="m8n8k4", block_m=64, block_n=32)
-    found = feasibility(request, VOLTA.limits)
-    assert found.feasible
-    have = {need.resource: need.needed for need in found.needs}
-    assert have["bytes of shared memory a block"] == request.plan.shared_bytes == 28672
-    assert have["warps a block"] == 4
-    assert have["registers a thread"] == 16 + 48 + 4 + 12  # S, O, two fragments, addresses
-
-
-@pytest.mark.parametrize(
-    ("request_", "unmet"),
-    [
-        (AttentionRequest(96, "m8n8k4", 64, 256), "shared memory"),
-        (AttentionRequest(256, "m8n8k4", 1024, 32), "warps a block: 64"),
-        (MatmulRequest("m8n8k4", 256, 256, 32, (2, 2)), "registers a thread: 528"),
-    ],
-)
-def test_the_nearest_request_fits_and_none_is_nearer(request_, unmet):
-    with pytest.raises(LayoutgenError, match=unmet) as refusal:
-        check_feasible(request_, VOLTA)
-    near = nearest(request_, VOLTA.limits)
-    assert feasibility(near, VOLTA.limits).feasible
-    assert f"block_m {near.block_m}, block_n {near.block_n}" in str(refusal.value)
-    steps = (request_.block_m * request_.block_n) // (near.block_m * near.block_n)
-    for block_m in (request_.block_m, request_.block_m // 2):
-        for block_n in (request_.block_n, request_.block_n // 2):
-            if (request_.block_m * request_.block_n) // (block_m * block_n) < steps:
-                other = replace(request_, block_m=block_m, block_n=block_n)
-                assert not feasibility(other, VOLTA.limits).feasible
-
-
-def test_what_fits_is_its_own_nearest():
-    request = AttentionRequest(head_dim=64, atom="m8n8k4", block_m=64, block_n=32)
-    assert nearest(request, VOLTA.limits) == request
-    check_feasible(request, VOLTA)
 
 
 # Candidates
@@ -184,6 +145,12 @@ def test_an_entry_is_found_again_by_everything_that_matters(cache, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr("layoutgen.tuning.cache.code_digest", lambda: "other")
     assert cache.get(request) is None
+
+
+def test_what_is_left_out_of_the_digest_is_there():
+    package = Path(lg.__file__).parent
+    assert all((package / room).is_dir() for room in OTHER_ROOMS)
+    assert len({code_digest(()), code_digest(), code_digest((*OTHER_ROOMS, "profiles"))}) == 3
 
 
 def test_a_damaged_entry_is_none(cache):
