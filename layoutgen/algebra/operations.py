@@ -1,4 +1,4 @@
-"""The rest of the algebra: pseudo-inverse, products and quotients, concatenation, sublayouts, growth, swizzles.
+"""The rest of the algebra: pseudo-inverse, products and quotients, concatenation, sublayouts, bits renamed, growth.
 
 Names and conventions are those of Triton's C++ `LinearLayout` where both exist; bits of a product are counted from
 its left factor up.
@@ -191,6 +191,28 @@ def concatenate_outputs(slow: LinearLayout, fast: LinearLayout) -> LinearLayout:
     return LinearLayout(slow.domain, codomain, columns)
 
 
+# ---- bits of one dim
+
+
+def rename_bits(layout: LinearLayout, dim: str, order: tuple[int, ...]) -> LinearLayout:
+    """Return the layout with bit i of one coordinate called bit `order[i]`.
+
+    >>> layout = LinearLayout.from_bases({"register": [[1], [2], [4]]}, (8,))
+    >>> rename_bits(layout, "dim0", (1, 2, 0)).bases["register"]
+    [[2], [4], [1]]
+    """
+    start = layout.codomain.offsets[dim]
+    if sorted(order) != list(range(layout.codomain.bits_of(dim))):
+        raise LayoutgenError(f"rename_bits: order {list(order)} must name each bit of {dim} once")
+    mask = (1 << len(order)) - 1
+    columns = []
+    for column in layout.columns:
+        bits = column >> start & mask
+        renamed = sum(1 << new for bit, new in enumerate(order) if bits >> bit & 1)
+        columns.append(column & ~(mask << start) | renamed << start)
+    return LinearLayout(layout.domain, layout.codomain, tuple(columns))
+
+
 # ---- growth
 
 
@@ -201,6 +223,29 @@ def replicate(layout: LinearLayout, name: str, bits: int = 1) -> LinearLayout:
     free = LinearLayout(Space(((name, bits),)), Space(()), (0,) * bits)
     layout.domain.bits_of(name)
     return product(layout, free)
+
+
+def without_copies(layout: LinearLayout) -> LinearLayout:
+    """Return the layout without the registers whose basis is zero, which only repeat what others hold.
+
+    >>> without_copies(LinearLayout.from_bases({"register": [[1], [0], [2]]}, (4,))).bases["register"]
+    [[1], [2]]
+    """
+    kept = [basis for basis in layout.bases["register"] if any(basis)]
+    return LinearLayout.from_bases({**layout.bases, "register": kept}, layout.codomain)
+
+
+def with_copies(thin: LinearLayout, like: LinearLayout) -> LinearLayout:
+    """Return a layout with registers that repeat others where `like` has them: what `without_copies` took away.
+
+    >>> layout = LinearLayout.from_bases({"register": [[1], [0], [2]]}, (4,))
+    >>> with_copies(without_copies(layout), layout) == layout
+    True
+    """
+    left = iter(thin.bases["register"])
+    zero = [0] * len(thin.shape)
+    registers = [next(left) if any(basis) else zero for basis in like.bases["register"]]
+    return LinearLayout.from_bases({**thin.bases, "register": registers}, thin.codomain)
 
 
 def expand_dims(layout: LinearLayout, dim: int) -> LinearLayout:

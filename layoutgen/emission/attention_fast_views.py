@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from layoutgen.algebra import LinearLayout, Space
+from layoutgen.algebra.operations import without_copies
 from layoutgen.emission.views import LayoutView, OperandView, layout_view, operand_view
 from layoutgen.kernels.attention_fast import FastAttentionRequest
-from layoutgen.kernels.attention_layouts import without_copies
 from layoutgen.plan.rows import RowStaging
 from layoutgen.tiling import Relabelling, Tiling
 from layoutgen.tiling.divided import copied
@@ -190,8 +190,8 @@ def _fragment_view(
     name: str, comment: str, fragment: LinearLayout, letters: str, names: dict[str, list[str]]
 ) -> LayoutView:
     """Return the view of a fragment that is cut into steps, which Triton 3.8 does only without copies in registers."""
-    thin, kept = without_copies(fragment)
-    return layout_view(name, comment, thin, letters, {**names, "register": [names["register"][bit] for bit in kept]})
+    kept = [name for name, basis in zip(names["register"], fragment.bases["register"], strict=True) if any(basis)]
+    return layout_view(name, comment, without_copies(fragment), letters, {**names, "register": kept})
 
 
 def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutView:

@@ -15,13 +15,13 @@ from functools import cached_property
 from typing import Any
 
 from layoutgen.algebra import LinearLayout
+from layoutgen.algebra.operations import rename_bits
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention import MIN_HEAD_DIM, AttentionRequest, check_head_dim, check_split, covering_split
 from layoutgen.kernels.attention_features import ALIGNMENTS, MASK_DTYPES, check_features
 from layoutgen.kernels.attention_layouts import (
     arrangements_of,
-    deepened,
-    right_operand_by_columns,
+    check_atom,
     usual_column_warps,
     usual_row_blocks,
 )
@@ -41,8 +41,9 @@ from layoutgen.plan.rows import RowStaging, stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.proofs import Verdict
 from layoutgen.tiling import Tiling, arrange, derive
-from layoutgen.tiling.chained import Chain, rename_bits, vector_columns
+from layoutgen.tiling.chained import Chain, vector_columns
 from layoutgen.tiling.divided import Product, copied, divided, stacked
+from layoutgen.tiling.words import deepened, oriented
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,7 @@ class FastAttentionRequest(AttentionRequest):
         check_types(self)
         check_head_dim(self.head_dim, self.most_head_dim)
         atom = float_atom(self.atom)
-        if len(atom.free_lane_bits) != 2:
-            raise LayoutgenError(
-                f"design fast: is built on two free lane bits; {atom.alias} has {len(atom.free_lane_bits)}: "
-                "take --design simple"
-            )
+        check_atom(atom)
         unit = arrange(atom, self.arrangement or arrangements_of(atom)[0])
         object.__setattr__(self, "atom", atom.name)
         object.__setattr__(self, "arrangement", unit.arrangement)
@@ -263,8 +260,9 @@ class FastAttentionRequest(AttentionRequest):
     @cached_property
     def chains(self) -> dict[int, Chain]:
         """The second product of one warp of each group, by the size of a part of V's head dim."""
-        atom = right_operand_by_columns(float_atom(self.atom))
-        arrangement = arrangements_of(float_atom(self.atom))[1]
+        scores = float_atom(self.atom)
+        atom = oriented(scores, "k", "n")  # V is fetched as it lies in memory: a thread holds neighbouring columns
+        arrangement = arrangements_of(scores)[1]
         vector = VECTOR_BYTES // self.element_bytes
         return {
             part: Chain(

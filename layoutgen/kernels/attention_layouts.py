@@ -4,53 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from layoutgen.algebra import LinearLayout, Space
-from layoutgen.atoms import CATALOGUE, Atom
+from layoutgen.algebra import LinearLayout
+from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.plan.rows import stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.tiling import derive
+from layoutgen.tiling.words import deepened, oriented, runs_along
 
 WIDEST_PAIR = 128
 """The most columns of O for which a thread can hold those of two units of rows, next to S."""
 WIDEST_ALONE = 192
 """The most columns of O for which one unit of rows a warp is taken before warps share rows."""
-
-
-def deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
-    """Return what a thread fetches of `steps` k-steps at once: the steps are the highest registers.
-
-    >>> deepened(LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0]]}, (2, 2)), 2).bases["register"]
-    [[0, 1], [0, 2]]
-    """
-    rows, k = fragment.shape
-    wider = Space.of_shape((rows, k * steps))
-    bases = {dim: [list(basis) for basis in rows] for dim, rows in fragment.bases.items()}
-    bases["register"] += [[0, k << bit] for bit in range(steps.bit_length() - 1)]
-    return LinearLayout.from_bases(bases, wider)
-
-
-def without_copies(layout: LinearLayout) -> tuple[LinearLayout, tuple[int, ...]]:
-    """Return a layout without the registers that only repeat others, and which register bits are left.
-
-    >>> thin, kept = without_copies(LinearLayout.from_bases({"register": [[1], [0], [2]]}, (4,)))
-    >>> thin.bases["register"], kept
-    ([[1], [2]], (0, 2))
-    """
-    kept = tuple(bit for bit in range(layout.domain.bits_of("register")) if layout.columns[bit])
-    bases = {dim: list(rows) for dim, rows in layout.bases.items()}
-    bases["register"] = [bases["register"][bit] for bit in kept]
-    return LinearLayout.from_bases(bases, layout.codomain), kept
-
-
-def with_copies(thin: LinearLayout, like: LinearLayout) -> LinearLayout:
-    """Return a layout with registers that repeat others where `like` has them: what without_copies took away."""
-    rows = iter(thin.bases["register"])
-    zero = [0] * len(thin.shape)
-    registers = range(like.domain.bits_of("register"))
-    bases = {dim: list(bases) for dim, bases in thin.bases.items()}
-    bases["register"] = [next(rows) if like.columns[bit] else zero for bit in registers]
-    return LinearLayout.from_bases(bases, thin.codomain)
 
 
 def first_step(fetched: LinearLayout, fragment: LinearLayout) -> LinearLayout:
@@ -65,23 +30,22 @@ def first_step(fetched: LinearLayout, fragment: LinearLayout) -> LinearLayout:
     return LinearLayout(fragment.domain, fragment.codomain, tuple(low))
 
 
-def right_operand_by_columns(atom: Atom) -> Atom:
-    """Return the atom that differs from the given one in that a thread holds neighbouring columns of B.
+def check_atom(atom: Atom) -> None:
+    """Refuse an atom that the design cannot be built from.
 
-    Then B is fetched as it lies in memory, columns along the rows. Raises LayoutgenError when there is none.
+    S spends two free lane bits, and takes Q and K as they lie in memory: along the head dim.
     """
-    for other in CATALOGUE:
-        same = (other.a, other.accumulator, other.lane, other.shape) == (
-            atom.a,
-            atom.accumulator,
-            atom.lane,
-            atom.shape,
+    if len(atom.free_lane_bits) != 2:
+        raise LayoutgenError(
+            f"design fast: is built on two free lane bits; {atom.alias} has {len(atom.free_lane_bits)}: "
+            "take --design simple"
         )
-        if same and other.b != atom.b and other.b.formula("n")[0][0] in other.b.register_names:
-            return other
-    raise LayoutgenError(
-        f"design fast: no atom is {atom.alias} with neighbouring columns of B in registers; take --design simple"
-    )
+    along = [runs_along(atom, operand) for operand in "ab"]
+    if along != ["k", "k"]:
+        raise LayoutgenError(
+            f"design fast: Q and K are fetched along the head dim; a thread has neighbours of {atom.alias}'s operands "
+            f"along {' and '.join(along)}: take --atom {oriented(atom, 'k', 'k').alias}"
+        )
 
 
 @cache

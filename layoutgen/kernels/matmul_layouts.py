@@ -7,13 +7,14 @@ from functools import cache
 from itertools import product
 
 from layoutgen.algebra import LinearLayout, Space
+from layoutgen.algebra.operations import without_copies
 from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.request import float_atom
 from layoutgen.plan.rows import RowStaging, stage_rows
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.tiling import arrange, derive
-from layoutgen.tiling.words import AXIS, Words, gather_neighbours, oriented, paired, without_copies
+from layoutgen.tiling.words import AXIS, Words, deepened, gather_neighbours, oriented, paired
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def operand(words: Words, name: str, key: Key) -> Operand:
     vector = VECTOR_BYTES // element_bytes
     if along_k:
         shape, steps = (block, key.block_k), vector // k
-        fetch = _deepened(fragment, steps)
+        fetch = _k_first(deepened(fragment, steps))
     else:
         shape, steps = (key.block_k, block), 1
         fetch = fragment.permute((1, 0))
@@ -147,14 +148,11 @@ def operand(words: Words, name: str, key: Key) -> Operand:
     return way
 
 
-def _deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
-    """Return what a thread gets of `steps` k-steps at once, [rows, steps * k], neighbours in the low registers."""
-    rows, k = fragment.shape
-    bases = {dim: [list(basis) for basis in found] for dim, found in fragment.bases.items()}
-    along = [basis for basis in bases["register"] if basis[1]]
-    more = [[0, k << bit] for bit in range(steps.bit_length() - 1)]
-    bases["register"] = [*along, *more, *(basis for basis in bases["register"] if not basis[1])]
-    return LinearLayout.from_bases(bases, (rows, k * steps))
+def _k_first(fetched: LinearLayout) -> LinearLayout:
+    """Return a fetch with its registers in another order: those along k, neighbours in memory, are the low ones."""
+    bases = fetched.bases
+    registers = sorted(bases["register"], key=lambda basis: not basis[1])
+    return LinearLayout.from_bases({**bases, "register": registers}, fetched.shape)
 
 
 def word_arrangements(atom: Atom) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from layoutgen.algebra import LinearLayout
+from layoutgen.algebra.operations import without_copies
 from layoutgen.proofs.claims import bases, broadcast, hardware
 from layoutgen.proofs.methods import trivial
 from layoutgen.proofs.obligation import Certificate, Obligation, Refutation, Verdict
 from layoutgen.proofs.tile import prove
-from layoutgen.tiling.words import Words, without_copies
+from layoutgen.tiling.words import Words
 
 
 def prove_words(words: Words) -> tuple[Verdict, ...]:

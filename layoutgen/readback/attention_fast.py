@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from layoutgen.algebra import Blocked, LinearLayout, Space
+from layoutgen.algebra.operations import with_copies, without_copies
 from layoutgen.emission.attention_fast import fast_attention_context
 from layoutgen.emission.attention_sums_views import partial_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention_fast import FastAttentionRequest
-from layoutgen.kernels.attention_layouts import first_step, with_copies, without_copies
+from layoutgen.kernels.attention_layouts import first_step
 from layoutgen.kernels.attention_plan import prove_group
 from layoutgen.plan.partial import SUM_BYTES, left_half
 from layoutgen.plan.rows import RowStaging
@@ -43,7 +44,7 @@ def prove_fast_attention(
     scores, k, warps = request.scores, request.scores.unit.shape[2], request.column_warps
     matrix = linear("MATRIX_S", request.matrix_scores)
     fetched = {
-        kind: with_copies(linear(name, without_copies(request.fetched[kind])[0]), request.fetched[kind])
+        kind: with_copies(linear(name, without_copies(request.fetched[kind])), request.fetched[kind])
         for name, kind in (("FRAGMENT_Q", "query"), ("FRAGMENT_K", "key"))
     }
     # What one warp of each group holds is proved first, then the group.

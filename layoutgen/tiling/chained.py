@@ -12,28 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from layoutgen.algebra import LinearLayout, Space, hardware_space
+from layoutgen.algebra.operations import rename_bits
 from layoutgen.errors import LayoutgenError
 from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
 from layoutgen.tiling.tile import Tiling, hardware_order
-
-
-def rename_bits(layout: LinearLayout, dim: str, order: tuple[int, ...]) -> LinearLayout:
-    """Return the layout with bit i of one coordinate called bit `order[i]`.
-
-    >>> layout = LinearLayout.from_bases({"register": [[1], [2], [4]]}, (8,))
-    >>> rename_bits(layout, "dim0", (1, 2, 0)).bases["register"]
-    [[2], [4], [1]]
-    """
-    start = layout.codomain.offsets[dim]
-    if sorted(order) != list(range(layout.codomain.bits_of(dim))):
-        raise LayoutgenError(f"rename_bits: order {list(order)} must name each bit of {dim} once")
-    mask = (1 << len(order)) - 1
-    columns = []
-    for column in layout.columns:
-        bits = column >> start & mask
-        renamed = sum(1 << new for bit, new in enumerate(order) if bits >> bit & 1)
-        columns.append(column & ~(mask << start) | renamed << start)
-    return LinearLayout(layout.domain, layout.codomain, tuple(columns))
 
 
 def rename_columns(tiling: Tiling, order: tuple[int, ...]) -> Tiling:

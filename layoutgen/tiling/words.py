@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from layoutgen.algebra import LinearLayout, Space
+from layoutgen.algebra.operations import expand, rename_bits
 from layoutgen.atoms import CATALOGUE, DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.tiling.chained import rename_bits
 from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
 from layoutgen.tiling.tile import Tiling, hardware_order
 
@@ -110,11 +110,14 @@ def paired(layout: LinearLayout) -> LinearLayout:
     return LinearLayout(layout.domain, Space.of_shape(shape), columns)
 
 
-def without_copies(layout: LinearLayout) -> LinearLayout:
-    """Return a layout without the registers that only replicate others."""
-    bases = layout.bases
-    registers = [basis for basis in bases["register"] if any(basis)]
-    return LinearLayout.from_bases({**bases, "register": registers}, layout.shape)
+def deepened(fragment: LinearLayout, steps: int) -> LinearLayout:
+    """Return what a thread fetches of `steps` k-steps at once, [rows, steps * k]: the steps are the highest registers.
+
+    >>> deepened(LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0]]}, (2, 2)), 2).bases["register"]
+    [[0, 1], [0, 2]]
+    """
+    rows, k = fragment.shape
+    return expand(fragment, (rows, k * steps))
 
 
 @dataclass(frozen=True)

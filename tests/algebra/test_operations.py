@@ -17,14 +17,45 @@ from layoutgen.algebra.operations import (
     expand_dims,
     product,
     pseudo_invert,
+    rename_bits,
     replicate,
     solve,
     sublayout,
+    with_copies,
+    without_copies,
 )
 from layoutgen.errors import LayoutgenError
 from tests.algebra.helpers import coordinates, distributed, domains, image, layouts, layouts_between, shapes
 
 ROW = LinearLayout.from_bases({"lane": [[0, 1], [0, 2]]}, (1, 4))
+
+
+# ---- bits renamed, copies taken away
+
+
+@given(layouts(6), st.data())
+def test_bits_renamed_are_the_bits_of_a_permuted_coordinate(layout: LinearLayout, data: st.DataObject) -> None:
+    dim = data.draw(st.sampled_from(layout.codomain.names))
+    order = tuple(data.draw(st.permutations(range(layout.codomain.bits_of(dim)))))
+    renamed = rename_bits(layout, dim, order)
+    at = layout.codomain.names.index(dim)
+    for index in coordinates(layout.domain.shape):
+        element = list(layout(index))
+        element[at] = sum((element[at] >> bit & 1) << new for bit, new in enumerate(order))
+        assert renamed(index) == tuple(element)
+
+
+def test_bits_must_be_renamed_one_to_one() -> None:
+    with pytest.raises(LayoutgenError, match="must name each bit of dim1 once"):
+        rename_bits(ROW, "dim1", (0, 0))
+
+
+@given(layouts(6))
+def test_without_copies_each_register_moves_something(layout: LinearLayout) -> None:
+    thin = without_copies(layout)
+    kept = [basis for basis in layout.bases["register"] if any(basis)]
+    assert thin.bases == {**layout.bases, "register": kept}
+    assert with_copies(thin, layout) == layout
 
 
 # ---- pseudo-inverse and solve

@@ -42,6 +42,8 @@ def test_what_the_design_cannot_do_is_refused():
         kernel(64, block_m=16)
     with pytest.raises(LayoutgenError, match="design 'quick': must be one of simple, fast"):
         lg.attention(head_dim=64, design="quick", block_m=64, block_n=32)
+    with pytest.raises(LayoutgenError, match=r"of m8n8k4.row.row's operands along k and n: .* m8n8k4$"):
+        lg.attention(head_dim=64, design="fast", atom="m8n8k4.row.row")
     with pytest.raises(LayoutgenError, match="two free lane bits"):
         lg.attention(head_dim=64, design="fast", atom="m16n8k8", block_m=64, block_n=32)
 

@@ -11,7 +11,7 @@ from layoutgen.errors import LayoutgenError
 from layoutgen.proofs import refutations
 from layoutgen.proofs.chained import cut_into_steps, prove_chain
 from layoutgen.tiling import derive
-from layoutgen.tiling.chained import Chain, rename_bits, vector_columns
+from layoutgen.tiling.chained import Chain, vector_columns
 from layoutgen.tiling.tile import hardware_order
 
 LANES = 32
@@ -136,9 +136,3 @@ def test_a_fetched_vector_with_its_steps_exchanged_is_refuted():
     wrong = cut_into_steps("Q", swapped(fetched, 1, 2), fragment, 4)
     assert not wrong.holds
     assert wrong.witness == "register 2 holds (0, 4); wanted is (0, 2)"
-
-
-def test_bits_must_be_renamed_one_to_one():
-    layout = LinearLayout.from_bases({"register": [[1], [2]]}, (4,))
-    with pytest.raises(LayoutgenError, match="must name each bit of dim0 once"):
-        rename_bits(layout, "dim0", (0, 0))

@@ -9,7 +9,7 @@ from layoutgen.algebra import LinearLayout
 from layoutgen.atoms import CATALOGUE, atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.tiling import derive
-from layoutgen.tiling.words import Words, gather_neighbours, oriented, paired, runs_along, without_copies
+from layoutgen.tiling.words import Words, gather_neighbours, oriented, paired, runs_along
 
 ALONG = tuple(itertools.product("km", "kn"))
 
@@ -94,7 +94,6 @@ def test_words_are_pairs():
     words = paired(elements)
     assert words.shape == (4, 2)
     assert words.bases["register"] == [[0, 0], [0, 1], [1, 0]]
-    assert without_copies(words).bases["register"] == [[0, 1], [1, 0]]
 
 
 def test_pairs_that_are_no_neighbours_are_refused():
