@@ -42,7 +42,8 @@ from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.proofs import Verdict
 from layoutgen.tiling import Tiling, arrange, derive
 from layoutgen.tiling.chained import Chain, vector_columns
-from layoutgen.tiling.divided import Product, copied, divided, stacked
+from layoutgen.tiling.divided import copied, divided, stacked
+from layoutgen.tiling.relabelling import Product
 from layoutgen.tiling.words import deepened, oriented
 
 
@@ -217,12 +218,11 @@ class FastAttentionRequest(AttentionRequest):
     def score_product(self) -> Product:
         """The partial sums of S and the k-steps of Q and K: each warp of a group takes k of its own."""
         scores, warps = self.scores, self.column_warps
-        rows, columns = (size.bit_length() - 1 for size in scores.unit.shape[:2])
         return Product(
             stacked(scores.accumulator, warps),
             divided(scores.fragment_a, "dim1", warps),
             divided(scores.fragment_b, "dim1", warps),
-            frozenset({self.block_n.bit_length() - 1 + rows, columns}),
+            scores.product.cuts,
         )
 
     @cached_property

@@ -102,7 +102,7 @@ def prove_chain(
     """
     name, name_p, name_v = names
     unit = chain.second.unit
-    grouped = accumulator.reshape(chain.shape)
+    grouped = accumulator.reshape(chain.product.shape)
     fragment_b = fetched.permute((1, 0))
     left, right = chain.left(weights), chain.right(fetched)
     return (
@@ -110,8 +110,8 @@ def prove_chain(
         bijective(name_p, weights),
         exchanged(f"the exchange into {name_p}", chain.first.accumulator, weights, element_bytes),
         replicated(name_v, fragment_b),
-        relabelled(name_p, chain.relabel_a.apply(chain.fragment_a), grouped),
-        relabelled(name_v, chain.relabel_b.apply(fragment_b), grouped),
+        relabelled(name_p, chain.product.relabel_a.apply(chain.fragment_a), grouped),
+        relabelled(name_v, chain.product.relabel_b.apply(fragment_b), grouped),
         holds_fragment(f"{name_p} at a step", unit, "a", accumulator, chain.step_a(left)),
         holds_fragment(name_v, unit, "b", accumulator, fragment_b),
         sums_keys(f"{name_p} with {name_v}", chain, left, right),

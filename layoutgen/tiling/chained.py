@@ -14,7 +14,7 @@ from functools import cached_property
 from layoutgen.algebra import LinearLayout, Space, hardware_space
 from layoutgen.algebra.operations import rename_bits
 from layoutgen.errors import LayoutgenError
-from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
+from layoutgen.tiling.relabelling import Product
 from layoutgen.tiling.tile import Tiling, hardware_order
 
 
@@ -78,7 +78,7 @@ class Chain:
     second: Tiling
 
     def __post_init__(self) -> None:
-        _ = self.gathered, self.relabel_a
+        _ = self.gathered, self.product.relabel_a
 
     @cached_property
     def _names(self) -> dict[str, int]:
@@ -192,32 +192,12 @@ class Chain:
         return self.fragment_b.permute((1, 0))
 
     @cached_property
-    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    def product(self) -> Product:
+        """O = P V of one step, cut between units of rows."""
         accumulator = self.second.accumulator
-        return (
-            selected_bits(coordinate_map(accumulator, self.fragment_a)),
-            selected_bits(coordinate_map(accumulator, self.fragment_b)),
-        )
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The accumulator's shape in which both operands are broadcasts along whole dims."""
-        accumulator = self.second.accumulator.codomain
-        rows, columns = accumulator.bits_of("dim0"), accumulator.bits_of("dim1")
         unit_rows = self.second.unit.shape[0].bit_length() - 1
-        return grouped_shape([rows, columns], {columns + unit_rows}, self._selections)
-
-    @cached_property
-    def grouped(self) -> LinearLayout:
-        return self.second.accumulator.reshape(self.shape)
-
-    @cached_property
-    def relabel_a(self) -> Relabelling:
-        return relabel(self._selections[0], self.fragment_a.codomain, self.grouped.codomain)
-
-    @cached_property
-    def relabel_b(self) -> Relabelling:
-        return relabel(self._selections[1], self.fragment_b.codomain, self.grouped.codomain)
+        cuts = frozenset({accumulator.codomain.bits_of("dim1") + unit_rows})
+        return Product(accumulator, self.fragment_a, self.fragment_b, cuts)
 
     # ---- all steps at once, for the proof that both operands sum the same keys
 

@@ -5,13 +5,9 @@ What one warp of such a group holds is a layout without the group; the group add
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 from layoutgen.algebra import LinearLayout, Space, hardware_space
 from layoutgen.algebra.space import log2
 from layoutgen.errors import LayoutgenError
-from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
 
 
 def _grown(layout: LinearLayout, bits: int) -> Space:
@@ -70,48 +66,3 @@ def part_of_one(layout: LinearLayout, dim: str | None, warps: int) -> LinearLayo
         element = layout.codomain.unpack(column)
         columns.append(codomain.pack([c % size for c, size in zip(element, shape, strict=True)]))
     return LinearLayout(hardware_space({**sizes, "warp": sizes["warp"] - bits}), codomain, tuple(columns))
-
-
-@dataclass(frozen=True)
-class Product:
-    """One product as its operands are handed over: accumulator and fragments by the same hardware bits.
-
-    `cuts` are bits of the packed accumulator coordinate at which a dim of its grouped shape ends in any case.
-
-    >>> from layoutgen.atoms import atom
-    >>> from layoutgen.tiling import derive
-    >>> tiling = derive(atom("m8n8k4"), 32, 32, (1, 1))
-    >>> Product(stacked(tiling.accumulator, 2), divided(tiling.fragment_a, "dim1", 2), divided(tiling.fragment_b,
-    ...     "dim1", 2), frozenset()).relabel_a.shape
-    (2, 4, 8, 1, 1, 4)
-    """
-
-    accumulator: LinearLayout
-    fragment_a: LinearLayout
-    fragment_b: LinearLayout
-    cuts: frozenset[int]
-
-    @cached_property
-    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        return (
-            selected_bits(coordinate_map(self.accumulator, self.fragment_a)),
-            selected_bits(coordinate_map(self.accumulator, self.fragment_b)),
-        )
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The accumulator's shape in which both operands are broadcasts along whole dims."""
-        axes = [bits for _, bits in self.accumulator.codomain.dims]
-        return grouped_shape(axes, set(self.cuts), self._selections)
-
-    @cached_property
-    def grouped(self) -> LinearLayout:
-        return self.accumulator.reshape(self.shape)
-
-    @cached_property
-    def relabel_a(self) -> Relabelling:
-        return relabel(self._selections[0], self.fragment_a.codomain, self.grouped.codomain)
-
-    @cached_property
-    def relabel_b(self) -> Relabelling:
-        return relabel(self._selections[1], self.fragment_b.codomain, self.grouped.codomain)

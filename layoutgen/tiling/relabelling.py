@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from layoutgen.algebra import LinearLayout, Space
 from layoutgen.errors import LayoutgenError
@@ -108,3 +109,51 @@ def grouped_shape(
             sizes[-1] *= 2
         stop -= bits
     return tuple(sizes)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product as its operands are handed over: accumulator and fragments by the same hardware bits.
+
+    `cuts` are bits of the packed accumulator coordinate at which a dim of its grouped shape ends in any case. Raises
+    LayoutgenError, when its shape or a relabelling is asked for, if an operand is no broadcast.
+
+    >>> from layoutgen.atoms import atom
+    >>> from layoutgen.tiling import derive
+    >>> from layoutgen.tiling.divided import divided, stacked
+    >>> tiling = derive(atom("m8n8k4"), 32, 32, (1, 1))
+    >>> Product(stacked(tiling.accumulator, 2), divided(tiling.fragment_a, "dim1", 2), divided(tiling.fragment_b,
+    ...     "dim1", 2), frozenset()).relabel_a.shape
+    (2, 4, 8, 1, 1, 4)
+    """
+
+    accumulator: LinearLayout
+    fragment_a: LinearLayout
+    fragment_b: LinearLayout
+    cuts: frozenset[int]
+
+    @cached_property
+    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+        return (
+            selected_bits(coordinate_map(self.accumulator, self.fragment_a)),
+            selected_bits(coordinate_map(self.accumulator, self.fragment_b)),
+        )
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The accumulator's shape in which both operands are broadcasts along whole dims."""
+        axes = [bits for _, bits in self.accumulator.codomain.dims]
+        return grouped_shape(axes, set(self.cuts), self._selections)
+
+    @cached_property
+    def grouped(self) -> LinearLayout:
+        """The accumulator in its grouped shape: the same owners, since a reshape moves nothing."""
+        return self.accumulator.reshape(self.shape)
+
+    @cached_property
+    def relabel_a(self) -> Relabelling:
+        return relabel(self._selections[0], self.fragment_a.codomain, self.grouped.codomain)
+
+    @cached_property
+    def relabel_b(self) -> Relabelling:
+        return relabel(self._selections[1], self.fragment_b.codomain, self.grouped.codomain)

@@ -10,7 +10,7 @@ from layoutgen.algebra import LinearLayout, Space, hardware_space
 from layoutgen.algebra.space import is_power_of_two, nearest_power_of_two
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
+from layoutgen.tiling.relabelling import Product, Relabelling
 from layoutgen.tiling.unit import Unit, arrange
 
 
@@ -92,32 +92,30 @@ class Tiling:
         return _place(self.unit, operand, {axis: size, "k": block_k}, {}, {**order, "register": registers})
 
     @cached_property
-    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        return (
-            selected_bits(coordinate_map(self.accumulator, self.fragment_a)),
-            selected_bits(coordinate_map(self.accumulator, self.fragment_b)),
-        )
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The accumulator's shape in which both operands are broadcasts along whole dims."""
+    def product(self) -> Product:
+        """The product that the block computes, cut between units."""
         columns = self.block_n.bit_length() - 1
         unit_rows, unit_columns = (size.bit_length() - 1 for size in self.unit.shape[:2])
-        axes = [bits for _, bits in self.accumulator.codomain.dims]
-        return grouped_shape(axes, {columns + unit_rows, unit_columns}, self._selections)
+        cuts = frozenset({columns + unit_rows, unit_columns})
+        return Product(self.accumulator, self.fragment_a, self.fragment_b, cuts)
 
-    @cached_property
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The accumulator's shape in which both operands are broadcasts along whole dims."""
+        return self.product.shape
+
+    @property
     def grouped(self) -> LinearLayout:
-        """The accumulator in its grouped shape: the same owners, since a reshape moves nothing."""
-        return self.accumulator.reshape(self.shape)
+        """The accumulator in its grouped shape."""
+        return self.product.grouped
 
-    @cached_property
+    @property
     def relabel_a(self) -> Relabelling:
-        return relabel(self._selections[0], self.fragment_a.codomain, self.grouped.codomain)
+        return self.product.relabel_a
 
-    @cached_property
+    @property
     def relabel_b(self) -> Relabelling:
-        return relabel(self._selections[1], self.fragment_b.codomain, self.grouped.codomain)
+        return self.product.relabel_b
 
 
 def derive(atom: Atom, block_m: int, block_n: int, warps: tuple[int, int], arrangement: str | None = None) -> Tiling:

@@ -14,7 +14,7 @@ from layoutgen.algebra import LinearLayout, Space
 from layoutgen.algebra.operations import expand, rename_bits
 from layoutgen.atoms import CATALOGUE, DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.tiling.relabelling import Relabelling, coordinate_map, grouped_shape, relabel, selected_bits
+from layoutgen.tiling.relabelling import Product, Relabelling
 from layoutgen.tiling.tile import Tiling, hardware_order
 
 WORD_BYTES = 4
@@ -139,27 +139,23 @@ class Words:
             raise LayoutgenError(f"words: {self.tiling.atom.alias} takes {self.tiling.atom.operand_dtype}, not 16 bits")
 
     @cached_property
-    def _fragments(self) -> dict[str, LinearLayout]:
-        return {"a": paired(self.tiling.fragment_a), "b": paired(self.tiling.fragment_b)}
+    def product(self) -> Product:
+        """The tiling's product with words for operands, cut nowhere but where these demand it."""
+        tiling = self.tiling
+        return Product(tiling.accumulator, paired(tiling.fragment_a), paired(tiling.fragment_b), frozenset())
 
     def fragment(self, operand: str) -> LinearLayout:
         """One k-step of operand a or b, [rows, k] with the pairs counted once; copies in registers included."""
-        return self._fragments[operand]
-
-    @cached_property
-    def _selections(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-        a, b = (selected_bits(coordinate_map(self.tiling.accumulator, self.fragment(name))) for name in "ab")
-        return a, b
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        axes = [bits for _, bits in self.tiling.accumulator.codomain.dims]
-        return grouped_shape(axes, set(), self._selections)
-
-    @cached_property
-    def grouped(self) -> LinearLayout:
-        return self.tiling.accumulator.reshape(self.shape)
+        return {"a": self.product.fragment_a, "b": self.product.fragment_b}[operand]
 
     def relabelling(self, operand: str) -> Relabelling:
         """How the words of one k-step become a broadcast operand."""
-        return relabel(self._selections["ab".index(operand)], self.fragment(operand).codomain, self.grouped.codomain)
+        return self.product.relabel_a if operand == "a" else self.product.relabel_b
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.product.shape
+
+    @property
+    def grouped(self) -> LinearLayout:
+        return self.product.grouped
