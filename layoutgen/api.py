@@ -37,13 +37,13 @@ from layoutgen.profiles import (
     Choice,
     FastMatmulTile,
     MatmulTile,
-    MatrixUnit,
     check_feasible,
     choose_matmul,
     fast_matmul_tile,
     load_profile,
     matrix_unit_flash_tile,
     short_flash_tile,
+    unit_of,
 )
 from layoutgen.profiles.feasibility import nearest_built
 from layoutgen.proofs import Verdict
@@ -348,16 +348,6 @@ def default_set() -> tuple[Kernel, ...]:
         matmul(design="fast", block_m=64, block_n=64, block_k=32, warps="1x2"),
         matmul(design="fast", scale=True, bias=True, epilogue="silu", rounded=True, residual=True),
     )
-
-
-def unit_of(profile: str) -> MatrixUnit:
-    """Return the matrix unit of a profile that must have one."""
-    unit = load_profile(profile).unit
-    if unit is None:
-        raise LayoutgenError(
-            f"profile {profile}: has no matrix unit; keep the tl.dot kernel, or name a profile that has one"
-        )
-    return unit
 
 
 def _warps(warps: Warps) -> tuple[int, int]:

@@ -41,6 +41,7 @@ def probe(context: click.Context, /, kind: str, shape: str | None, design: str, 
     from layoutgen.emission import write_atomically
     from layoutgen.errors import LayoutgenError
     from layoutgen.probing import TorchDevice, probe_attention, probe_matmul, probe_tile
+    from layoutgen.probing.device import ATOM
     from layoutgen.probing.record import HEAD, as_dict, cells, page, stem
     from layoutgen.sass.report import table
 
@@ -65,7 +66,7 @@ def probe(context: click.Context, /, kind: str, shape: str | None, design: str, 
         print_json(as_dict(found, today))
     else:
         card = found.card
-        emulated = " (m8n8k4 is emulated: right numbers, meaningless speed)" if card.emulated else ""
+        emulated = f" ({ATOM.alias} is emulated: right numbers, meaningless speed)" if card.emulated else ""
         click.echo(f"{card.name}, {card.arch}{emulated}, {card.clock_mhz or '?'} MHz, Triton {card.triton}")
         if found.predicted_for:
             click.echo(f"predictions are for {found.predicted_for}")

@@ -70,7 +70,7 @@ def what(
 
 
 def _layout(operand: str, block_k: int | None, **options: Any) -> LinearLayout:
-    from layoutgen.api import unit_of
+    from layoutgen.profiles import unit_of
     from layoutgen.atoms import atom
     from layoutgen.cli.options import derive_tiling
     from layoutgen.kernels.request import parse_warps

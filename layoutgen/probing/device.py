@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.errors import LayoutgenError
+from layoutgen.profiles import DEFAULT, unit_of
 from layoutgen.toolchain import KernelFile
 
 Array = NDArray[Any]
-NATIVE = ("sm_70", "sm_75")
-"""Architectures that have the instruction; later ones execute something else in its place."""
+ATOM = unit_of(DEFAULT).atom
+"""The instruction of the kernels that are probed; where it is not native, other ones are executed in its place."""
 
 WARM_UP, LEAST_RUNS, LEAST_SECONDS = 3, 5, 0.25
 
@@ -36,7 +37,7 @@ class Card:
 
     @property
     def emulated(self) -> bool:
-        return self.arch not in NATIVE
+        return self.arch not in ATOM.native
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"emulated": self.emulated}

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutgen.api import Kernel, unit_of
+from layoutgen.api import Kernel
 from layoutgen.atoms import atom as find_atom
 from layoutgen.errors import CompilationError, LayoutgenError
 from layoutgen.kernels import DESIGNS, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE, chosen_design
-from layoutgen.probing.device import NATIVE, Card, Device
-from layoutgen.profiles import DEFAULT, check_feasible, load_profile
+from layoutgen.probing.device import ATOM, Card, Device
+from layoutgen.profiles import DEFAULT, check_feasible, load_profile, unit_of
 from layoutgen.tiling import arrange
 from layoutgen.toolchain import KernelFile, compile_kernel, read_kernel
 
@@ -71,15 +71,16 @@ class Probe:
 
 
 def probe_tile(device: Device, report: Report = lambda _: None) -> Probe:
-    """Run one 16 x 16 x 4 tile on integers, so that every order of summation is exact.
+    """Run one unit of the arrangement on integers, so that every order of summation is exact.
 
     Three runs: with the derived layouts every bit must be right; with two register bases exchanged it must be wrong, or
     the probe would notice nothing; and with the derived layouts again.
     """
     atom = unit_of(DEFAULT).atom.name
-    kernel = Kernel(MatmulRequest(atom, *unit_tile(atom), warps=(1, 1), out_dtype=STATISTICS_DTYPE))
+    m, n, k = unit_tile(atom)
+    kernel = Kernel(MatmulRequest(atom, m, n, k, warps=(1, 1), out_dtype=STATISTICS_DTYPE))
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-8, 9, (1, *shape)).astype(np.float16) for shape in ((16, 4), (4, 16)))
+    a, b = (rng.integers(-8, 9, (1, *shape)).astype(np.float16) for shape in ((m, k), (k, n)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
     wrong = exchange_register_bases(kernel.source)
     rows = []
@@ -93,14 +94,14 @@ def probe_tile(device: Device, report: Report = lambda _: None) -> Probe:
         ):
             path = Path(folder) / f"tile{number}.py"
             path.write_text(source, encoding="utf-8")
-            out = device.run(read_kernel(path), {"a": a, "b": b}, {"c": np.empty((1, 16, 16), np.float32)})["c"]
+            out = device.run(read_kernel(path), {"a": a, "b": b}, {"c": np.empty((1, m, n), np.float32)})["c"]
             error = float(np.abs(out.astype(np.float64) - exact).max())
             same = bool((out == exact).all())
-            wanted = "bit-exact" if right else f"{int((out != exact).sum())} of 256 elements wrong, as they must be"
+            wanted = "bit-exact" if right else f"{int((out != exact).sum())} of {m * n} elements wrong, as they must be"
             note = wanted if same == right else ("not exact" if right else "exact, though the layouts are wrong")
             rows.append(Row(case, error, passed=same == right, note=note))
             report(rows[-1])
-    return Probe("tile", (16, 16, 4), device.card(), None, tuple(rows))
+    return Probe("tile", (m, n, k), device.card(), None, tuple(rows))
 
 
 def exchange_register_bases(source: str) -> str:
@@ -232,7 +233,7 @@ def _scan(
                 measured.append((file, row))
             report(measured[-1][1])
         card = device.card()
-        arch = card.arch if not card.emulated else NATIVE[0]
+        arch = card.arch if not card.emulated else ATOM.native[0]
         clock = card.clock_mhz if not card.emulated else None
         rows: list[Row] = []
         used: str | None = None

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import layoutgen
+from layoutgen.probing.device import ATOM
 from layoutgen.probing.probes import Probe, Row
 
 HEAD = ("case", "max error", "TFLOP/s", "predicted", "range", "result")
@@ -61,7 +62,7 @@ def page(probe: Probe, date: datetime.date, command: str) -> str:
     ]
     if card.emulated:
         lines += [
-            f"**Emulated.** {card.arch} does not have mma.m8n8k4: other instructions stand in for it. The results "
+            f"**Emulated.** {card.arch} does not have mma.{ATOM.alias}: other instructions stand in for it. The results "
             "count, the speed says nothing about the cards that the kernels are for.",
             "",
         ]

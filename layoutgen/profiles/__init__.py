@@ -15,6 +15,7 @@ from layoutgen.profiles.profile import (
     matrix_unit_flash_tile,
     profile_names,
     short_flash_tile,
+    unit_of,
 )
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "matrix_unit_flash_tile",
     "profile_names",
     "short_flash_tile",
+    "unit_of",
 ]

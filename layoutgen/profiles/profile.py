@@ -248,6 +248,16 @@ def matrix_unit(profile: str | Profile) -> MatrixUnit | None:
     return (load_profile(profile) if isinstance(profile, str) else profile).unit
 
 
+def unit_of(profile: str) -> MatrixUnit:
+    """Return the matrix unit of a profile that must have one."""
+    unit = load_profile(profile).unit
+    if unit is None:
+        raise LayoutgenError(
+            f"profile {profile}: has no matrix unit; keep the tl.dot kernel, or name a profile that has one"
+        )
+    return unit
+
+
 def matrix_unit_flash_tile(
     profile: str | Profile, head_dim: int, design: str = "simple", bias: bool = False
 ) -> FlashTile | None:

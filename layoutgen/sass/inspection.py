@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 STAGGERS = (0.0, 0.1, 0.25, 0.5)
 """How late each block starts after the one before, as shares of the bound: nothing says how blocks lie in time."""
 
-FLOP_PER_MMA = 2 * 4 * 8 * 8 * 4
-"""m8n8k4: four quadpairs of 8 x 8 x 4 multiply-adds."""
 LANES = 32
 
 
@@ -114,7 +113,8 @@ class Inspection:
     @property
     def flop(self) -> float:
         """Useful operations of one block and iteration: padding of the head dim does not count."""
-        return loop_mma(self.loop) * FLOP_PER_MMA * self.compiled.num_warps * self.request.useful
+        unit = next(iter(self.request.tilings.values())).unit
+        return loop_mma(self.loop) * 2 * prod(unit.shape) * self.compiled.num_warps * self.request.useful
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""The model against what others measured: `python -m layoutgen.sass.validation` writes docs/model.md.
+"""The model against what others measured: `python tools/model_figures.py` writes docs/model.md.
 
 The points are timings that others published for kernels of the same design as this library's; the kernels that are
 inspected here are this library's own, compiled by the Triton that is installed.
@@ -81,7 +81,8 @@ class Outcome:
 
 def outcome(point: Point) -> Outcome:
     """Emit, compile and inspect the kernel of a point."""
-    from layoutgen.api import Kernel, unit_of
+    from layoutgen.api import Kernel
+    from layoutgen.profiles import unit_of
     from layoutgen.sass.inspection import inspect, profile_of
     from layoutgen.toolchain import compile_kernel, read_kernel
 
@@ -212,7 +213,7 @@ def scaled(model: Model, name: str, factor: float) -> Model:
 
 PAGE_TEXT = """# The throughput model
 
-Written by `python -m layoutgen.sass.validation`; do not edit.
+Written by `python tools/model_figures.py`; do not edit.
 
 `layoutgen inspect` and `layoutgen tune` predict the throughput of a kernel's main loop from the machine code that ptxas
 made of it. Nothing on this page was measured by this project. The column *measured* was published by others, on a

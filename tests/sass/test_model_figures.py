@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutgen.sass.validation import ATTENTION, HELD_OUT, PAGE, main, misordered, outcome
+from tools.model_figures import ATTENTION, HELD_OUT, PAGE, main, misordered, outcome
 
 ROOT = Path(__file__).parents[2]
 
