@@ -70,11 +70,10 @@ def what(
 
 
 def _layout(operand: str, block_k: int | None, **options: Any) -> LinearLayout:
-    from layoutgen.profiles import unit_of
     from layoutgen.atoms import atom
     from layoutgen.cli.options import derive_tiling
     from layoutgen.kernels.request import parse_warps
-    from layoutgen.profiles import DEFAULT
+    from layoutgen.profiles import DEFAULT, unit_of
     from layoutgen.tiling import arrange
 
     if options["block_m"] is None or options["block_n"] is None:

@@ -62,8 +62,8 @@ def page(probe: Probe, date: datetime.date, command: str) -> str:
     ]
     if card.emulated:
         lines += [
-            f"**Emulated.** {card.arch} does not have mma.{ATOM.alias}: other instructions stand in for it. The results "
-            "count, the speed says nothing about the cards that the kernels are for.",
+            f"**Emulated.** {card.arch} does not have mma.{ATOM.alias}: other instructions stand in for it. The "
+            "results count, the speed says nothing about the cards that the kernels are for.",
             "",
         ]
     if probe.predicted_for:
