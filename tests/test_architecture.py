@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "tuning": {"errors", "atoms", "kernels", "emission", "profiles", "toolchain", "sass", "api"},
     "probing": {"errors", "atoms", "tiling", "kernels", "profiles", "toolchain", "sass", "api"},
 }
-"""Room -> what its modules import of the package, all of which stands before it. cli stands last; all are open to it."""
+"""Room -> what its modules import of the package, all of which stands before it. cli stands last and has all."""
 
 FREE_OF_TRITON = ("algebra", "atoms", "tiling", "proofs", "plan", "kernels", "emission", "readback", "profiles", "cpu")
 
