@@ -7,8 +7,10 @@ import pytest
 from layoutgen.errors import LayoutgenError
 from layoutgen.sass.effects import effects
 from layoutgen.sass.hazards import LATENCY, Checker, hazards, least_distances, successors, warnings
+from tests.committed import GENERATED
 
 NAMES = ("attention_d96_64x32", "attention_d64_64x32", "attention_d40_64x32", "matmul_64x64x32")
+ALL = (*NAMES, *(pytest.param(path.stem, marks=pytest.mark.sweep) for path in GENERATED if path.stem not in NAMES))
 
 
 def changed(program, number, **control):
@@ -20,12 +22,12 @@ def changed(program, number, **control):
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_75"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_nothing_is_said_of_what_ptxas_made(program, name, arch):
     assert [str(hazard) for hazard in hazards(program(name, arch))] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_latencies_are_the_fewest_that_kernels_show(program, name):
     for pipes, cycles in least_distances(program(name)).items():
         assert cycles >= LATENCY[pipes], pipes
