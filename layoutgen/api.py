@@ -30,13 +30,21 @@ from layoutgen.kernels.attention_layouts import WIDEST_PAIR
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS
 from layoutgen.kernels.matmul_workspace import PRODUCTS
-from layoutgen.kernels.request import STATISTICS_DTYPE, check_fields, check_shape, check_type, parse_warps
+from layoutgen.kernels.request import (
+    STATISTICS_DTYPE,
+    check_fields,
+    check_shape,
+    check_type,
+    parse_warps,
+    written_warps,
+)
 from layoutgen.plan import Plan
 from layoutgen.profiles import (
     DEFAULT,
     Choice,
     FastMatmulTile,
     MatmulTile,
+    Profile,
     check_feasible,
     choose_matmul,
     fast_matmul_tile,
@@ -182,26 +190,22 @@ def attention(
     kind = attention_design(design, features)
     check_fields(kind, features)
     check_head_dim(head_dim, kind.most_head_dim)
-    unit = unit_of(profile)
+    card, unit = load_profile(profile), unit_of(profile)
+    given = {name: size for name, size in (("block_m", block_m), ("block_n", block_n)) if size is not None}
+    value_dim = features.get("v_head_dim") or head_dim
+    chosen: dict[str, int] = {}
     if max_queries is not None:
-        block_m, block_n = _short_tile(profile, max_queries, design, head_dim, block_m, block_n, features)
-    searched = block_m is None and block_n is None
-    if block_m is None or block_n is None:
-        # The output takes registers, a wide Q and K shared memory alone.
-        value_dim = features.get("v_head_dim") or head_dim
-        added = bias or bool(features.get("mask"))  # a mask takes registers like a bias
-        tile = matrix_unit_flash_tile(profile, max(value_dim, min(head_dim, WIDEST_PAIR)), design, added)
-        if tile is None:
-            other = ", or take --design simple" if design == "fast" and unit.flash else ""
-            raise LayoutgenError(
-                f"profile {profile}: design {design} has no attention tile for head dim {head_dim} there; "
-                f"give block_m and block_n{other}"
-            )
-        block_m = tile.block_m if block_m is None else block_m
-        block_n = tile.block_n if block_n is None else block_n
+        chosen = _short_tile(card, design, max(head_dim, value_dim), max_queries, tuple(given))
+    searched = not given and not chosen
+    if len(given) < 2 and not chosen:
+        # The output takes registers, a wide Q and K shared memory alone; a mask takes registers like a bias.
+        widest = max(value_dim, min(head_dim, WIDEST_PAIR))
+        chosen = _usual_tile(profile, design, head_dim, widest, bias or bool(features.get("mask")))
     if warps is not None and "column_warps" in kind.__dataclass_fields__:
         features.setdefault("column_warps", _warps(warps)[1])
     fields: dict[str, Any] = {
+        **chosen,
+        **given,
         "head_dim": head_dim,
         "atom": atom or unit.atom.name,
         "split": None if split is None else tuple(split),
@@ -209,31 +213,33 @@ def attention(
         "arrangement": arrangement,
         **features,
     }
-    card = load_profile(profile)
     request = None
     if searched:
         # The profile's tile is one for V as wide as Q and K: with wider ones the nearest that can be built and held.
-        request = nearest_built(partial(kind, **fields), {"block_m": block_m, "block_n": block_n}, card.limits)
+        request = nearest_built(partial(kind, **fields), chosen, card.limits)
     if request is None:
-        request = kind(block_m=block_m, block_n=block_n, **fields)
+        request = kind(**fields)
     if warps is not None and _warps(warps) != request.warps:
-        have, want = ("x".join(map(str, pair)) for pair in (_warps(warps), request.warps))
+        have, want = written_warps(_warps(warps)), written_warps(request.warps)
         raise LayoutgenError(f"warps {have}: attention keeps whole rows in a warp; {request.block_m} rows take {want}")
     check_feasible(request, card)
     return Kernel(request)
 
 
-def _short_tile(
-    profile: str,
-    queries: int,
-    design: str,
-    head_dim: int,
-    block_m: int | None,
-    block_n: int | None,
-    features: dict[str, Any],
-) -> tuple[int | None, int | None]:
-    """Return the tile for few queries, its `row_blocks` put among the features; None where the usual one serves."""
-    given = [name for name, value in (("block_m", block_m), ("block_n", block_n)) if value is not None]
+def _usual_tile(profile: str, design: str, head_dim: int, widest: int, added: bool) -> dict[str, int]:
+    """Return the block sizes of the profile's tile for `widest` columns; `added`: scores have terms to load."""
+    tile = matrix_unit_flash_tile(profile, widest, design, added)
+    if tile is None:
+        other = ", or take --design simple" if design == "fast" and unit_of(profile).flash else ""
+        raise LayoutgenError(
+            f"profile {profile}: design {design} has no attention tile for head dim {head_dim} there; "
+            f"give block_m and block_n{other}"
+        )
+    return {"block_m": tile.block_m, "block_n": tile.block_n}
+
+
+def _short_tile(card: Profile, design: str, head_dim: int, queries: int, given: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of the profile's tile for few queries; none where the usual one serves."""
     if given or design != FastAttentionRequest.design:
         what = f"{' and '.join(given)} given" if given else f"the {design} design"
         raise LayoutgenError(
@@ -242,11 +248,10 @@ def _short_tile(
         )
     if queries < 1:
         raise LayoutgenError(f"max_queries {queries}: must be at least 1")
-    tile = short_flash_tile(profile, max(head_dim, features.get("v_head_dim") or head_dim), queries)
+    tile = short_flash_tile(card, head_dim, queries)
     if tile is None:
-        return block_m, block_n
-    features.setdefault("row_blocks", tile.row_blocks)
-    return tile.block_m, tile.block_n
+        return {}
+    return {"block_m": tile.block_m, "block_n": tile.block_n, "row_blocks": tile.row_blocks}
 
 
 @typed
