@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 4 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (ec980777dcd6).
+Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (67ce5fcc826a).
 Do not edit; regenerate it with
 
     layoutgen emit attention --design fast --head-dim 160 --split 128,32 --block-m 64 --block-n 32 --atom m8n8k4

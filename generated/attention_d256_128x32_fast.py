@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TN), 8 warps of whole rows; softmax in fp32,
 no bias, grouped query heads, any strides and lengths.
 
-Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (ec980777dcd6).
+Emitted by layoutgen 0.1.0 from template attention_fast.py.jinja (67ce5fcc826a).
 Do not edit; regenerate it with
 
     layoutgen emit attention --design fast --head-dim 256 --split 256 --block-m 128 --block-n 32 --atom m8n8k4
@@ -698,6 +698,14 @@ def touch(fragment):
 
 
 @gluon.jit
+def pinned(number):
+    """The number, not seen through: else parts of it would be computed before a loop, and take registers in it."""
+    return gl.inline_asm_elementwise(
+        asm="mov.b32 $0, $1;", constraints="=r,r", args=[number], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
 def attend(
     k,
     v,
@@ -755,7 +763,7 @@ def attend(
     if masked:
         # Keys and rows that a thread's registers tell apart are constants: only the others take a register.
         column = gl.arange(0, 32, layout=gl.SliceLayout(0, MATRIX_S))[None, :]
-        visible = (column & 25) < keys_left - (column & 6)
+        visible = (column & 25) < pinned(keys_left - (column & 6))
         scores = gl.where(visible, scores, -float("inf"))
 
     # Online softmax in the log2 domain; every row lies within one warp, and its sum within a thread until the end.
@@ -856,9 +864,9 @@ def attention_kernel(
     k += batch * stride_kb + kv_head * stride_kh
     v += batch * stride_vb + kv_head * stride_vh
     factor = scale * LOG2_E
-    tiles = gl.cdiv(t_k, 32)
+    tiles = (t_k + 31) >> 5
     # A tile needs masks when it, or the one after it, is not whole.
-    unmasked_tiles = gl.maximum(t_k // 32 - 1, 0)
+    unmasked_tiles = gl.maximum((t_k >> 5) - 1, 0)
     first_key = gl.to_tensor(0)
 
     # Q stays in shared memory. K of a tile is stored before the tile's turn, its V while S is computed.

@@ -14,6 +14,7 @@ from layoutgen.emission.attention_fast_views import (
     layout_views,
     operand_views,
     part_views,
+    row_stored,
     sums_view,
     value_views,
 )
@@ -81,6 +82,10 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
     single = request.o_dtype == STATISTICS_DTYPE
     column = f"gl.arange(0, {request.block_n}, layout=gl.SliceLayout(0, MATRIX_S))"
+    in_registers = _in_registers(request)
+    aligned = request.left is not None or request.right is not None
+    keys_bound = f"keys_left - (column & {in_registers.other_columns})"
+    own_key = f"ahead + (row & {in_registers.other_rows}) - (column & {in_registers.other_columns})"
     overhang = sum(request.parts) > request.head_dim or sum(request.value_parts) > request.value_dim
     # Aligned at the first key and without a left end every row sees key 0, in the first tile of its block.
     blind = request.left is not None or _bottom_right(request) or request.bias or request.mask
@@ -110,12 +115,19 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "pieces": pieces,
         "spans": _spans(request),
         "rounding": rounding(request.dtype),
-        "in_registers": _in_registers(request),
+        "in_registers": in_registers,
+        "tiles_in": lambda keys: _tiles_in(request, keys),
+        "whole_tiles_in": lambda keys, less="": _whole_tiles_in(request, keys, less),
+        # There the loops leave no register for what the compiler would take out of these to compute it before them.
+        "pins": aligned if request.reordered else partial is not None,
+        "keys_bound": f"pinned({keys_bound})" if partial and not request.reordered else keys_bound,
+        "own_key": f"pinned({own_key})" if request.reordered else own_key,
+        "row_stored": row_stored(request, "row"),
         # Where later queries see more keys, and none fewer.
         "longest_last": request.right is not None and request.left is None,
         "left": request.left,
         "right": request.right,
-        "aligned": request.left is not None or request.right is not None,
+        "aligned": aligned,
         "bottom_right": _bottom_right(request),
         # Where a row may have seen no key yet, its weights are taken against 0 and not against -inf.
         "rows_may_be_blind": blind,
@@ -178,6 +190,29 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
             *((name, f'("{STATISTICS_DTYPE}",)') for name in ("lse", *(["sinks"] if request.sinks else []))),
         ],
     }
+
+
+def _tiles_in(request: FastAttentionRequest, keys: str) -> str:
+    """Return the expression of how many tiles hold so many keys."""
+    size = request.block_n
+    return f"({keys} + {size - 1}) >> {size.bit_length() - 1}" if _shifts(request) else f"gl.cdiv({keys}, {size})"
+
+
+def _whole_tiles_in(request: FastAttentionRequest, keys: str, less: str) -> str:
+    """Return the expression of how many whole tiles so many keys fill, `less` a number."""
+    if not _shifts(request):
+        return f"{keys} // {request.block_n}{less}"
+    shifted = f"{keys} >> {request.block_n.bit_length() - 1}"
+    return f"({shifted}){less}" if less else shifted
+
+
+def _shifts(request: FastAttentionRequest) -> bool:
+    """Return whether numbers of keys are divided by shifts.
+
+    They are not negative, which the compiler does not know: what a division takes more is not repeated, and its result
+    stays in a register through the loops. Where warps share rows, and beside a bias or a mask, there is none left.
+    """
+    return request.column_warps > 1 or request.reordered
 
 
 def _key_bits(request: FastAttentionRequest) -> str:

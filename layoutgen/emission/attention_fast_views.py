@@ -220,6 +220,7 @@ def part_views(request: FastAttentionRequest) -> Iterator[Part]:
 
 def value_views(request: FastAttentionRequest) -> Iterator[ValuePart]:
     """Yield the parts of the head dim of V and O."""
+    stored = row_stored(request, "r")
     for index, (suffix, start, stop) in enumerate(_ranges(request.value_parts)):
         size = stop - start
         rows, fragment = request.stagings[f"value{index}"], request.fetched[f"value{size}"]
@@ -230,8 +231,17 @@ def value_views(request: FastAttentionRequest) -> Iterator[ValuePart]:
             value=_tile(f"V{suffix}", f"V, columns {start} to {stop - 1}", rows, fragment),
             turn_bit=request.chains[size].flip[0],
             output_shape=str(list(request.output_products[size].shape)),
-            store_mask="r < queries" if stop <= request.value_dim else f"(r < queries) & (d < {request.value_dim})",
+            store_mask=stored if stop <= request.value_dim else f"({stored}) & (d < {request.value_dim})",
         )
+
+
+def row_stored(request: FastAttentionRequest, row: str) -> str:
+    """Return the condition on which a row of a block is stored.
+
+    How many queries are left would stay in a register through the loops, and beside sinks of head dim 128 there is
+    none; the first query is computed again.
+    """
+    return f"first_query + {row} < t_q" if request.sinks else f"{row} < queries"
 
 
 def _ranges(parts: tuple[int, ...]) -> Iterator[tuple[str, int, int]]:

@@ -16,6 +16,7 @@ from typing import Any
 from layoutgen.readback.arithmetic import OPAQUE, Arithmetic, Pointer, Value
 from layoutgen.readback.indices import ONE, ZERO, Formula, Symbols
 from layoutgen.readback.polynomial import Polynomial
+from layoutgen.readback.transparent import hands_on
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,6 @@ class Access:
 
 SAME = ("multiple_of", "max_contiguous", "max_constancy", "convert_layout", "to_tensor", "assume")
 """Functions of the language that return their first argument."""
-
-
-def _in_vectors(function: ast.FunctionDef) -> bool:
-    """Whether a function returns its one argument divided by a number and multiplied by it again."""
-    match function.body[-1]:
-        case ast.Return(
-            ast.BinOp(
-                ast.BinOp(ast.Name(name), ast.FloorDiv(), ast.Constant(divisor)), ast.Mult(), ast.Constant(factor)
-            )
-        ):
-            return [argument.arg for argument in function.args.args] == [name] and divisor == factor
-    return False
 
 
 @dataclass(frozen=True)
@@ -320,8 +309,8 @@ class Walk:
             owner = self.value(node.func.value, names)
             if name == "to" and not isinstance(owner, Pointer):
                 return owner
-        elif name in self.functions and _in_vectors(self.functions[name]):
-            return arguments[0]  # which the host function says to be a multiple: see prove_checks
+        elif name in self.functions and hands_on(self.functions[name]):
+            return arguments[0]
         elif name in self.functions:
             return self._inlined(self.functions[name], arguments, keywords, node.lineno)
         if any(isinstance(value, Pointer) for value in (owner, *arguments, *keywords.values())):

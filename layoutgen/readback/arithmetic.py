@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,10 @@ class Arithmetic:
         if kind in (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift) or (
             isinstance(left, Bits) and isinstance(right, Bits)
         ):
-            return self._bits(kind, left, right)
+            found = self._bits(kind, left, right)
+            if found is OPAQUE and kind is ast.RShift:
+                return self._shifted(left, right)
+            return found
         if isinstance(left, Bits) and isinstance(right, Polynomial) and kind is ast.Mult and right.value is not None:
             return self._bits(kind, left, right)  # still a table: its values need not be those of an index
         left, right = self.plain(left), self.plain(right)
@@ -75,6 +78,13 @@ class Arithmetic:
         if kind is ast.Mod:
             return self.remainder(left, right)
         return OPAQUE
+
+    def _shifted(self, left: Value, right: Value) -> Value:
+        """Return a number of any size shifted to the right: divided by a power of two, downwards."""
+        number, bits = self.plain(left), self.plain(right)
+        if number is None or bits is None or bits.value is None or not 0 <= bits.value < 32:
+            return OPAQUE
+        return replace(self, to_zero=False).quotient(number, Polynomial.constant(1 << bits.value))
 
     def plain(self, value: Value) -> Polynomial | None:
         if isinstance(value, Bits):

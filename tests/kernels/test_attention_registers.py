@@ -3,6 +3,7 @@
 import pytest
 
 import layoutgen as lg
+from tests.kernels.fast import HEAD_DIMS
 
 FEATURES = (
     {},
@@ -12,15 +13,50 @@ FEATURES = (
     {"softcap": 30.0},
     {"sinks": True},
     {"bias": True},
+    {"mask": True},
     {"out_dtype": "float32"},
+    # what models take together
+    {"causal": True, "sinks": True},
+    {"causal": True, "softcap": 30.0},
+    {"causal": True, "window": (512, 0), "softcap": 30.0},
+    {"causal": True, "window": (512, 0), "sinks": True},
+    {"causal": True, "bias": True},
+    {"causal": True, "mask": True},
+    {"bias": True, "softcap": 30.0},
+    {"causal": True, "out_dtype": "float32"},
+    {"causal": True, "alignment": "bottom-right", "sinks": True},
+    {"causal": True, "alignment": "bottom-right", "mask": True},
 )
+KNOWN: dict[tuple[int, str], int] = {}
+
+
+def name_of(features):
+    return "-".join(f"{name}={value}" for name, value in features.items()) or "plain"
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("features", FEATURES, ids=lambda features: "-".join(map(str, features)) or "plain")
-@pytest.mark.parametrize("head_dim", [16, 32, 40, 64, 72, 80, 88, 96, 112, 128])
+@pytest.mark.parametrize("features", FEATURES, ids=name_of)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_nothing_spills(head_dim, features):
     compiled = lg.attention(head_dim=head_dim, design="fast", **features).compile("sm_70")
+    assert compiled.spill_stores + compiled.spill_loads == KNOWN.get((head_dim, name_of(features)), 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("features", [{}, {"causal": True}], ids=name_of)
+@pytest.mark.parametrize(
+    ("head_dim", "v_head_dim"), [(64, 128), (192, 128), (512, 512), (576, 512)], ids=lambda head_dim: str(head_dim)
+)
+def test_nothing_spills_beside_another_head_dim_of_v(head_dim, v_head_dim, features):
+    compiled = lg.attention(head_dim=head_dim, v_head_dim=v_head_dim, design="fast", **features).compile("sm_70")
+    assert (compiled.spill_stores, compiled.spill_loads) == (0, 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("queries", [32, 64])
+@pytest.mark.parametrize("head_dim", [*(d for d in HEAD_DIMS if d <= 128), 24, 48, 56, 104, 120])
+def test_nothing_spills_for_few_queries(head_dim, queries):
+    compiled = lg.attention(head_dim=head_dim, design="fast", max_queries=queries).compile("sm_70")
     assert (compiled.spill_stores, compiled.spill_loads) == (0, 0)
 
 

@@ -104,6 +104,7 @@ def refuted(made: lg.Kernel, old: str, new: str) -> list[Refutation]:
 CAUSAL, WINDOW = {"causal": True}, {"bias": True, "window": (7, 9), "alignment": "bottom-right"}
 PLAIN: dict[str, object] = {}
 MASK: dict[str, object] = {"mask": True, "bias": True}
+ALIGNED: dict[str, object] = {"mask": True, "causal": True}
 APPLIED = '    scores = gl.where(attended != 0, scores, -float("inf"))\n'
 SWEPT = pytest.mark.sweep
 ATTENTION_EDITS: list[object] = [
@@ -128,6 +129,11 @@ ATTENTION_EDITS: list[object] = [
     (WINDOW, "mask=column < keys_left", "mask=column <= keys_left", "touched"),
     pytest.param(WINDOW, "bias_row, first, keys", "bias_row, first + 16, keys", "touched", marks=SWEPT),
     (WINDOW, "t_k - first_key", "t_k", "touched"),
+    pytest.param({"sinks": True}, "first_query + row < t_q", "first_query + row <= t_q", "touched", marks=SWEPT),
+    (ALIGNED, 'asm="mov.b32 $0, $1;"', 'asm="neg.s32 $0, $1;"', "followed"),
+    (ALIGNED, "(t_k >> 4) - 1", "(t_k >> 4)", "touched"),
+    (ALIGNED, "t_k) + 15) >> 4", "t_k)) >> 4", "missed"),
+    pytest.param(ALIGNED, "reach >> 4", "reach >> 3", "not seen", marks=SWEPT),
     # What is loaded stays right in these; what is attended does not.
     (PLAIN, "tiles = gl.cdiv(t_k, 16)", "tiles = t_k // 16", "missed"),
     pytest.param(PLAIN, "tiles = gl.cdiv(t_k, 16)", "tiles = gl.cdiv(t_k, 16) - 1", "missed", marks=SWEPT),
