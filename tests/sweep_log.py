@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+MOST = "LAYOUTGEN_SWEEP_EXAMPLES"
+"""The variable that holds how many random examples a test of the sweep takes at most, where time is short."""
 RECORDS = Path(__file__).parents[1] / "docs" / "measurements"
 
 
@@ -26,6 +30,11 @@ def in_parts(test: Any) -> Any:
     ):
         test = mark(test)
     return test
+
+
+def examples(count: int) -> int:
+    """Return how many random examples a test of the sweep takes that has time for `count`."""
+    return min(count, int(os.environ.get(MOST, count)))
 
 
 class SweepLog:
@@ -72,11 +81,12 @@ class SweepLog:
         import triton
 
         shares: dict[str, list[float]] = {}
-        tests: dict[str, set[str]] = {}
+        tests: dict[str, Counter[str]] = {}
+        most = f", at most {os.environ[MOST]} random examples each" if MOST in os.environ else ""
         for line in self.lines:
             if line.get("test") in self.done:
                 shares.setdefault(line["family"], []).append(line["share"])
-                tests.setdefault(line["family"], set()).add(line["test"].split("/")[-1])
+                tests.setdefault(line["family"], Counter())[line["test"].split("/")[-1]] += 1
         return {
             family: "\n".join(
                 [
@@ -89,9 +99,9 @@ class SweepLog:
                     f"{len(found)} runs; the largest share of its error bound that an error took: {max(found):.3f}.",
                     "",
                     f"Code {self.lines[0]['code'][:12]} (`layoutgen.tuning.cache.code_digest(())`).",
-                    "These parts ran and passed:",
+                    f"These parts ran and passed{most}:",
                     "",
-                    *(f"- `{test}`" for test in sorted(tests[family])),
+                    *(f"- `{test}`: {count}" for test, count in sorted(tests[family].items())),
                 ]
             )
             + "\n"

@@ -9,6 +9,7 @@ import layoutgen as lg
 from layoutgen.execution import HEAD_ORDERS, KINDS, STRIDES, Launch
 from layoutgen.execution.reference import error, references
 from tests.kernels.fast import HEAD_DIMS, check_run, compute, emitted, kernel
+from tests.sweep_log import examples
 
 
 def drawn(seed, batch, heads, kv_heads, t_q, t_k, head_dim, value_dim=None):
@@ -214,7 +215,7 @@ def test_any_combination(features, sizes, how):
 
 
 @pytest.mark.sweep
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(COMBINATIONS, SIZES, HOW, st.sampled_from([16, 32]))
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_any_combination_of_every_head_dim(record_sweep, head_dim, features, sizes, how, block_n):

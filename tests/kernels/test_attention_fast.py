@@ -14,6 +14,7 @@ from layoutgen.kernels import request_from_dict
 from layoutgen.proofs import refutations
 from layoutgen.readback.source import prove_source
 from tests.kernels.fast import HEAD_DIMS, check_run, compute, emitted, kernel
+from tests.sweep_log import examples
 
 # ---- the request
 
@@ -290,7 +291,7 @@ def test_any_launch(launch, head_dim):
 
 
 @pytest.mark.sweep
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(launch=LAUNCHES, block_m=st.sampled_from([32, 64, 128]), block_n=st.sampled_from([16, 32, 64]))
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_any_launch_of_every_head_dim(record_sweep, head_dim, launch, block_m, block_n):
