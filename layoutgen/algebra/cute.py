@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from layoutgen.algebra.layout import LinearLayout, hardware_space
-from layoutgen.algebra.space import Space, log2
+from layoutgen.algebra.space import LANE_BITS, Space, log2
 from layoutgen.errors import LayoutgenError
 
-LANE_BITS = 5
 Mode = tuple[int, int]
 """Size and stride."""
 

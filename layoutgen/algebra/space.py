@@ -10,6 +10,9 @@ from layoutgen.errors import LayoutgenError
 
 HARDWARE = ("register", "lane", "warp", "block")
 """The hardware dims, fastest first, as Triton and the linear-layouts paper list them."""
+LANE_BITS = 5
+LANES = 1 << LANE_BITS
+"""The threads of a warp."""
 
 
 def is_power_of_two(value: int) -> bool:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from layoutgen.algebra import LinearLayout, Space, hardware_space
-from layoutgen.algebra.space import log2
+from layoutgen.algebra.space import LANE_BITS, log2
 from layoutgen.errors import LayoutgenError
 
-LANE_BITS = 5
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 

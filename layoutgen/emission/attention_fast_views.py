@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from layoutgen.algebra import LinearLayout, Space
 from layoutgen.algebra.operations import without_copies
-from layoutgen.emission.views import LayoutView, OperandView, layout_view, operand_view
+from layoutgen.emission.views import LayoutView, OperandView, layout_view, operand_view, regrouped
 from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.plan.rows import RowStaging
 from layoutgen.tiling import Relabelling, Tiling
@@ -192,15 +192,6 @@ def _fragment_view(
     """Return the view of a fragment that is cut into steps, which Triton 3.8 does only without copies in registers."""
     kept = [name for name, basis in zip(names["register"], fragment.bases["register"], strict=True) if any(basis)]
     return layout_view(name, comment, without_copies(fragment), letters, {**names, "register": kept})
-
-
-def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutView:
-    """Return the view of an accumulator in its grouped shape; a bit's comment is that of the matrix."""
-    fields = []
-    for (field, rows), bases in zip(matrix.fields, grouped.bases.values(), strict=True):
-        fields.append((field, tuple((str(b), comment) for b, (_, comment) in zip(bases, rows, strict=True))))
-    comment = f"{matrix.name}, cut into dims along which each operand is a broadcast."
-    return LayoutView(name, comment, tuple(fields), str(list(grouped.shape)))
 
 
 def part_views(request: FastAttentionRequest) -> Iterator[Part]:

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+from layoutgen.algebra.space import LANES
 from layoutgen.emission.views import TRITON_TYPE
 from layoutgen.kernels.expression import EPILOGUES
 from layoutgen.kernels.matmul import B_ORDERS
@@ -14,7 +15,6 @@ from layoutgen.kernels.matmul_workspace import EXPONENT_DTYPE, PRODUCTS, VECTOR_
 from layoutgen.kernels.request import STATISTICS_DTYPE
 from layoutgen.plan.staging import VECTOR_BYTES
 
-LANES = 32
 PER_THREAD = 4
 """Neighbours that a thread of the second kernel, or of one that splits an operand, takes: 16 bytes of fp32."""
 EXPONENT_BIAS = 127

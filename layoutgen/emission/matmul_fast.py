@@ -9,7 +9,7 @@ from typing import Any
 
 from layoutgen.algebra import LinearLayout
 from layoutgen.emission.matmul_around import around
-from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend
+from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend, regrouped
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
 from layoutgen.kernels.matmul_layouts import Operand
@@ -66,7 +66,7 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
     return {
         "legend": legend(words.tiling),
         "matrix": matrix,
-        "accumulator": _grouped(matrix, words),
+        "accumulator": regrouped("ACCUMULATOR_C", matrix, words.grouped),
         "a": _operand_view(request, "a", names["register"]),
         "b": _operand_view(request, "b", names["register"]),
         "mma": word_mma_view(words),
@@ -98,19 +98,6 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         or "True",
         **around(request),
     }
-
-
-def _grouped(matrix: LayoutView, words: Words) -> LayoutView:
-    """Return the accumulator in its grouped shape, with the comments of the matrix."""
-    fields = tuple(
-        (
-            field,
-            tuple((str(basis), comment) for basis, (_, comment) in zip(words.grouped.bases[dim], rows, strict=True)),
-        )
-        for (field, rows), dim in zip(matrix.fields, words.grouped.bases, strict=True)
-    )
-    comment = f"{matrix.name}, cut into dims along which each operand is a broadcast."
-    return LayoutView("ACCUMULATOR_C", comment, fields, str(list(words.shape)))
 
 
 def word_mma_view(words: Words) -> MmaView:

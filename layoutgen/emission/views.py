@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutgen.algebra import LinearLayout
+from layoutgen.algebra.interchange import FIELDS
 from layoutgen.atoms import Atom
 from layoutgen.plan import Staging
 from layoutgen.tiling import Relabelling, Tiling
 from layoutgen.tiling.tile import hardware_order
 
-FIELDS = {"register": "reg_bases", "lane": "lane_bases", "warp": "warp_bases", "block": "block_bases"}
-"""Hardware dim -> the argument of Gluon's DistributedLinearLayout that lists its bases."""
 LEAST_BIAS = -3.4028234663852886e38 * math.log(2) * (1 - 2**-20)
 """The most negative bias that stays finite in fp32 when it is multiplied by log2 e."""
 TRITON_TYPE = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
@@ -117,6 +116,15 @@ def layout_view(
     return LayoutView(name, comment, tuple(fields), str(list(layout.shape)))
 
 
+def regrouped(name: str, matrix: LayoutView, grouped: LinearLayout) -> LayoutView:
+    """Return the literal of an accumulator in its grouped shape; a bit's comment is that of the matrix."""
+    fields = []
+    for (field, rows), bases in zip(matrix.fields, grouped.bases.values(), strict=True):
+        fields.append((field, tuple((str(b), comment) for b, (_, comment) in zip(bases, rows, strict=True))))
+    comment = f"{matrix.name}, cut into dims along which each operand is a broadcast."
+    return LayoutView(name, comment, tuple(fields), str(list(grouped.shape)))
+
+
 def _moved(column: int, bits: Mapping[str, int]) -> str:
     """Name the coordinate bits of a packed matrix coordinate, the last coordinate being the fastest."""
     position = 0
@@ -137,20 +145,7 @@ def tiling_view(tiling: Tiling, suffix: str, description: str) -> TilingView:
         tiling.coordinates,
         names,
     )
-    accumulator = LayoutView(
-        f"ACCUMULATOR_{suffix}",
-        f"{matrix.name}, cut into dims along which each operand is a broadcast.",
-        tuple(
-            (
-                field,
-                tuple(
-                    (str(basis), comment) for basis, (_, comment) in zip(tiling.grouped.bases[dim], rows, strict=True)
-                ),
-            )
-            for (field, rows), dim in zip(matrix.fields, tiling.grouped.bases, strict=True)
-        ),
-        str(list(tiling.shape)),
-    )
+    accumulator = regrouped(f"ACCUMULATOR_{suffix}", matrix, tiling.grouped)
     k = tiling.unit.shape[2]
     fragment_a = layout_view(
         f"FRAGMENT_A_{suffix}", f"One k-step of {k} of the left operand, [m, k].", tiling.fragment_a, "mk", names

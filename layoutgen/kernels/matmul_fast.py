@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from layoutgen.algebra.space import LANES
 from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.expression import Expression
@@ -31,7 +32,7 @@ from layoutgen.kernels.request import (
     float_atom,
 )
 from layoutgen.plan import Move, Plan, Tile
-from layoutgen.plan.staging import VECTOR_BYTES, WARP
+from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.proofs import Verdict
 from layoutgen.proofs.staging import staged
 from layoutgen.proofs.words import fetched, prove_words
@@ -100,7 +101,7 @@ class FastMatmulRequest(MatmulRequest):
             raise LayoutgenError(f"warps {'x'.join(map(str, self.warps))}: must be positive; the nearest is 1x1")
         for name, size in (("block_m", self.block_m), ("block_n", self.block_n)):
             check_power_of_two(name, size, 2 * vector, "two whole vectors")
-            least = WARP * self.num_warps * vector // self.block_k
+            least = LANES * self.num_warps * vector // self.block_k
             if size < least:
                 raise LayoutgenError(
                     f"{name} = {size}: a K tile of {self.block_k} leaves threads of {self.num_warps} warps without a "

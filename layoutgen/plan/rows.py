@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from layoutgen.algebra import Access, LinearLayout, Space, access, hardware_space
-from layoutgen.algebra.space import log2
-from layoutgen.plan.staging import VECTOR_BYTES, WARP
+from layoutgen.algebra.space import LANE_BITS, log2
+from layoutgen.plan.staging import VECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def stage_rows(
 def _candidates(shape: tuple[int, int], element_bytes: int, num_warps: int, sectors: bool) -> Iterator[RowStaging]:
     """Yield the stagings, those whose lanes read long runs of a row first. With `sectors` no run is below 32 bytes."""
     rows, columns = (log2(size, "tile") for size in shape)
-    lanes, warps = log2(WARP, "warp"), log2(num_warps, "warps")
+    lanes, warps = LANE_BITS, log2(num_warps, "warps")
     whole = log2(VECTOR_BYTES // element_bytes, "vector")
     vector = min(whole, columns, max(0, rows + columns - lanes - warps))
     buffers = [_buffer(rows, columns, min(whole, columns), group) for group in range(rows + 1)]

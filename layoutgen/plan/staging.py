@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from layoutgen.algebra import Access, Blocked, LinearLayout, access
+from layoutgen.algebra.space import LANES
 
-WARP = 32
 VECTOR_BYTES = 16
 """What a thread loads at once where it can."""
 ROW_BYTES = 64
@@ -85,18 +85,18 @@ def stage(shape: tuple[int, int], k_dim: int, k: int, element_bytes: int, num_wa
     loaded and stored more than once.
     """
     rows, columns = shape
-    share = rows * columns // (WARP * num_warps)
+    share = rows * columns // (LANES * num_warps)
     if k_dim == 1:
         run, vector = 1, max(1, min(VECTOR_BYTES // element_bytes, columns, share))
         across = max(1, min(ROW_BYTES // element_bytes, columns) // vector)
     else:
         run, vector = max(1, min(k, share)), max(1, min(VECTOR_BYTES // (k * element_bytes), columns, share // k))
         across = columns // vector
-    across = min(across, WARP)
+    across = min(across, LANES)
     # Where the rows run out, lanes first and then warps go along the columns.
-    while WARP // across * run * num_warps > rows and across < min(columns // vector, WARP):
+    while LANES // across * run * num_warps > rows and across < min(columns // vector, LANES):
         across *= 2
-    down = WARP // across
+    down = LANES // across
     warps_down = min(num_warps, max(1, rows // (down * run)))
     blocked = Blocked((run, vector), (down, across), (warps_down, num_warps // warps_down), (1, 0))
     return Staging(shape, k_dim, k, element_bytes, blocked)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.algebra import LinearLayout
+from layoutgen.algebra.space import LANES
 from layoutgen.proofs.claims import bases, hardware
 from layoutgen.proofs.obligation import Certificate, Obligation, Refutation, Verdict
 from layoutgen.tiling import Unit
 
 Coordinates = NDArray[np.int64]
-LANES = 32
 
 
 @dataclass(frozen=True)

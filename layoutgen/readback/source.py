@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from layoutgen.algebra import Blocked, LinearLayout, Space
+from layoutgen.algebra.interchange import FIELDS
 from layoutgen.emission.context import context
 from layoutgen.emission.render import render
-from layoutgen.emission.views import FIELDS, LayoutView
+from layoutgen.emission.views import LayoutView
 from layoutgen.errors import LayoutgenError, RefutedError
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, Request
 from layoutgen.proofs import Verdict, prove
