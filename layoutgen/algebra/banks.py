@@ -158,4 +158,4 @@ def conflict(layout: LinearLayout, element_bytes: int) -> str | None:
         word = gf2.apply(columns, vector)
         if word:
             return f"lanes 0 and {vector & (1 << lanes) - 1} want words 0 and {word}, both in bank 0"
-    raise LayoutgenError("conflict: the access has none")
+    raise AssertionError(f"{layout}: more words than banks, by rank, yet no two words share one")

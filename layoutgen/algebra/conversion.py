@@ -221,8 +221,9 @@ class Conversion:
 def classify(source: LinearLayout, target: LinearLayout) -> Conversion:
     """Return the cheapest way from one layout of a tensor to another.
 
-    Both must map the same numbers of lanes, warps and blocks to the same shape; registers may differ. Raises
-    LayoutgenError when they do not, or when the source does not hold every element that the target wants.
+    Both must start from the hardware dims in their order, and map the same numbers of lanes, warps and blocks to the
+    same shape; registers may differ. Raises LayoutgenError when they do not, or when the source does not hold every
+    element that the target wants.
 
     >>> rows = LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0], [2, 0]]}, (4, 2))
     >>> columns = LinearLayout.from_bases({"register": [[1, 0]], "lane": [[0, 1], [2, 0]]}, (4, 2))
@@ -233,6 +234,12 @@ def classify(source: LinearLayout, target: LinearLayout) -> Conversion:
         raise LayoutgenError(
             f"classify: the source is {list(source.shape)}, the target {list(target.shape)}; they must be one tensor"
         )
+    for what, layout in (("source", source), ("target", target)):
+        if layout.domain.names != HARDWARE[::-1]:
+            raise LayoutgenError(
+                f"classify: the {what} starts from {layout.domain}; a distributed layout starts from "
+                f"{', '.join(HARDWARE[::-1])}, in this order"
+            )
     for name in HARDWARE[1:]:
         have, want = source.domain.bits_of(name), target.domain.bits_of(name)
         if have != want:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from layoutgen.algebra import LinearLayout, gf2
-from layoutgen.errors import LayoutgenError
 from layoutgen.proofs.obligation import Certificate, Obligation, Refutation, Verdict
 
 
@@ -66,7 +65,7 @@ def _orphan(layout: LinearLayout) -> tuple[tuple[int, ...], str]:
     for bit in range(layout.codomain.bits):
         if reduced.preimage(1 << bit) is None:
             return layout.codomain.unpack(1 << bit), f"none reaches {layout.codomain.bit_name(bit)}"
-    raise LayoutgenError("orphan: the layout is surjective")
+    raise AssertionError(f"{layout}: by rank nobody holds some element, yet every coordinate bit is reached")
 
 
 def broadcast(name: str, accumulator: LinearLayout, fragment: LinearLayout, shape: tuple[int, ...]) -> Verdict:

@@ -1,7 +1,8 @@
 """Claims about any two layouts, each provable in three ways: by rank, symbolically, exhaustively.
 
 The ways share nothing but the layouts: rank looks at bases, the symbolic way expands sympy expressions over bits until
-they cancel, the exhaustive way visits every hardware index.
+they cancel, the exhaustive way visits every hardware index. If one way denied what rank decides, that would be a fault
+of the library, an AssertionError.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def bijection(name: str, layout: LinearLayout, method: str = "rank") -> Verdict:
             # The inverse is a sum of element bits; each is replaced by its own sum of hardware bits.
             terms = [values[symbol] for symbol in sorted(value.free_symbols, key=str)]
             if _sum(*terms) != inputs[start + bit]:
-                raise LayoutgenError(f"bijection: the inverse of {name} does not cancel at {dim}{bit}")
+                raise AssertionError(f"bijection: the inverse of {name} does not cancel at {dim}{bit}")
     return Certificate(obligation, method, _equations(backward))
 
 
@@ -133,7 +134,7 @@ def _cancels(obligation: Obligation, layout: LinearLayout, forward: Mapping[str,
         chosen = {symbol for bit, symbol in enumerate(symbols(layout.domain)) if vector >> bit & 1}
         left = [value for column in forward.values() for value in column if len(value.free_symbols & chosen) % 2]
         if left:
-            raise LayoutgenError(f"bijection: the sum of {bases(layout, vector)} does not cancel in {left[0]}")
+            raise AssertionError(f"bijection: the sum of {bases(layout, vector)} does not cancel in {left[0]}")
         both = f"{hardware(layout, 0)} and {hardware(layout, vector)} both hold {layout.codomain.unpack(0)}"
         return Refutation(obligation, "symbolic", bases(layout, vector), both)
     bits = [value for _, column in reversed(list(forward.items())) for value in column]
@@ -141,7 +142,7 @@ def _cancels(obligation: Obligation, layout: LinearLayout, forward: Mapping[str,
     relation = gf2.echelon(rows).kernel[0]
     chosen_bits = [bit for bit in range(len(bits)) if relation >> bit & 1]
     if _sum(*(bits[bit] for bit in chosen_bits)).free_symbols:
-        raise LayoutgenError("bijection: a relation between coordinates does not cancel")
+        raise AssertionError("bijection: a relation between coordinates does not cancel")
     sums = " + ".join(layout.codomain.bit_name(bit) for bit in chosen_bits)
     orphan = layout.codomain.unpack(1 << chosen_bits[0])
     return Refutation(obligation, "symbolic", f"{sums} = 0 for every index", f"nobody holds {orphan}")
@@ -181,17 +182,17 @@ what it wants [rank]
         # One choice of registers, made at thread 0, must serve every thread.
         fetched = held[(threads[:, None] << registers) + choice[None, :]]
         if not np.array_equal(fetched.reshape(-1), own):
-            raise LayoutgenError(f"trivial: the owners of {name} do not hold what is wanted")
+            raise AssertionError(f"trivial: the owners of {name} do not hold what is wanted")
         return Certificate(obligation, method, (f"{own.size} registers of {threads.size} threads compared",))
     if method == "symbolic":
         verdict = equal(name, source.compose(owners), target, "symbolic")
         if isinstance(verdict, Refutation):
-            raise LayoutgenError(f"trivial: the owners of {name} do not cancel: {verdict.witness}")
+            raise AssertionError(f"trivial: the owners of {name} do not cancel: {verdict.witness}")
         formulas = expressions(owners)
         for dim in HARDWARE[1:]:
             same = symbols(target.domain)[target.domain.offsets[dim] :][: target.domain.bits_of(dim)]
             if formulas[dim] != same:
-                raise LayoutgenError(f"trivial: an owner of {name} is in another {dim}")
+                raise AssertionError(f"trivial: an owner of {name} is in another {dim}")
         return Certificate(obligation, method, _equations({"register": formulas["register"]}))
     return Certificate(
         obligation, method, (f"{conversion.kind}", f"source after owners = target on {len(owners.columns)} bases")

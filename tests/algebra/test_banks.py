@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from layoutgen.algebra import Blocked, LinearLayout, Space, access, gf2, hardware_space, wavefronts
+from layoutgen.algebra import Access, Blocked, LinearLayout, Space, access, banks, gf2, hardware_space, wavefronts
 from layoutgen.algebra.banks import conflict, least_wavefronts, phases, vector_elements
 from layoutgen.algebra.swizzle import Swizzle
 from layoutgen.errors import LayoutgenError
@@ -170,3 +170,11 @@ def test_phases(width: int, count: int) -> None:
 def test_widths_that_do_not_exist(width: int) -> None:
     with pytest.raises(LayoutgenError, match=f"phases: an access of {width} bytes a lane; 1, 2, 4, 8 or 16 exist"):
         phases(width)
+
+
+def test_a_conflict_that_rank_alone_sees_is_a_fault_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = LinearLayout.from_bases({"lane": [[1], [2], [4], [8], [16]]}, (32,))
+    assert conflict(row, 4) is None
+    monkeypatch.setattr(banks, "access", lambda *_: Access(1, 4, 2, 1))
+    with pytest.raises(AssertionError, match="yet no two words share one"):
+        conflict(row, 4)

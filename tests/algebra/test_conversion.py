@@ -271,6 +271,9 @@ def test_triton_never_does_with_less(data: st.DataObject, bits: int, warps: int,
 def test_what_must_fail() -> None:
     with pytest.raises(LayoutgenError, match=r"classify: the source is \[1024\], the target \[32, 32\]"):
         classify(BASE, BASE.reshape((32, 32)))
+    turned = LinearLayout(Space(BASE.domain.dims[::-1]), BASE.codomain, BASE.columns)
+    with pytest.raises(LayoutgenError, match=r"classify: the target starts from \(register: 32, .*block, warp, la"):
+        classify(BASE, turned)
     with pytest.raises(LayoutgenError, match="classify: 1 warps in the source, 2 in the target"):
         classify(BASE, layout_of([1, 2, 4, 8], LANES, [16]))
     with pytest.raises(LayoutgenError, match=r"classify: register4 of the target wants \(16,\), which nobody holds"):

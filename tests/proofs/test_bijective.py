@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from layoutgen.algebra import LinearLayout
-from layoutgen.proofs.claims import bijective, replicated
+from layoutgen.proofs.claims import _orphan, bijective, replicated
 from tests.algebra.helpers import image, layouts
 from tests.proofs.helpers import SMALL, proved, refuted, tiling_of, with_basis
 from tests.tiling.canonical import Canonical
@@ -69,6 +69,11 @@ def test_replication_over_a_sum_is_refuted() -> None:
     verdict = refuted(replicated("tile", layout))
     assert verdict.basis == "lane0 + lane1 + warp0"
     assert verdict.witness == ("register 0 and lane 3, warp 1 both hold (0, 0), though no basis among them is zero")
+
+
+def test_no_orphan_where_rank_says_there_is_one_is_a_fault_of_the_library() -> None:
+    with pytest.raises(AssertionError, match="yet every coordinate bit is reached"):
+        _orphan(LinearLayout.from_bases({"lane": [[1], [2]]}, (4,)))
 
 
 def test_a_replicated_layout_with_an_orphan_is_refuted() -> None:

@@ -1,13 +1,17 @@
 """Three ways to one answer, and the answers as LaTeX."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutgen.algebra import LinearLayout, Space, classify, hardware_space
+from layoutgen.algebra.layout import Bases
 from layoutgen.atoms import atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.proofs import Obligation, Refutation
+from layoutgen.proofs import Obligation, Refutation, methods
 from layoutgen.proofs.methods import METHODS, bijection, equal, latex, trivial
 from layoutgen.tiling import derive
 from tests.algebra.helpers import bijections_between, layouts
@@ -129,6 +133,48 @@ def test_unknown_methods_and_unlike_layouts() -> None:
         equal("x", ACCUMULATOR, ACCUMULATOR, "magic")
     with pytest.raises(LayoutgenError, match=r"equal: x maps .* to \[32, 32\], the other"):
         equal("x", ACCUMULATOR, ACCUMULATOR.reshape((1024,)))
+
+
+# ---- ways that contradict each other: faults of the library, which no layout brings about
+
+
+def test_an_inverse_that_does_not_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = LinearLayout.from_bases({"lane": [[1], [2]]}, (4,))
+    wrong = LinearLayout(layout.codomain, layout.domain, (2, 1))
+    monkeypatch.setattr(LinearLayout, "invert", lambda _: wrong)
+    with pytest.raises(AssertionError, match="the inverse of tile does not cancel at lane0"):
+        bijection("tile", layout, "symbolic")
+
+
+def test_sums_that_do_not_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = LinearLayout.from_bases({"lane": [[1, 1]]}, (2, 2))
+    with monkeypatch.context() as patched:
+        patched.setattr(methods, "gf2", SimpleNamespace(echelon=lambda _: SimpleNamespace(kernel=[1])))
+        with pytest.raises(AssertionError, match="a relation between coordinates does not cancel"):
+            bijection("tile", narrow, "symbolic")
+    monkeypatch.setattr(LinearLayout, "kernel", (1,))
+    with pytest.raises(AssertionError, match="the sum of lane0 does not cancel in lane0"):
+        bijection("tile", narrow, "symbolic")
+
+
+@pytest.mark.parametrize(
+    ("bases", "owners", "method", "message"),
+    [
+        ({"register": [[1], [2]]}, (1, 2), "exhaustive", "the owners of tile do not hold what is wanted"),
+        ({"register": [[1], [2]]}, (1, 2), "symbolic", "the owners of tile do not cancel: register 1 holds"),
+        ({"register": [[1], [2]], "lane": [[0]]}, (2, 1, 0), "symbolic", "an owner of tile is in another lane"),
+    ],
+)
+def test_owners_that_are_none(
+    monkeypatch: pytest.MonkeyPatch, bases: Bases, owners: tuple[int, ...], method: str, message: str
+) -> None:
+    source = LinearLayout.from_bases(bases, (4,))
+    target = LinearLayout.from_bases({**bases, "register": [[2], [1]]}, (4,))
+    proved(trivial("tile", source, target, method))
+    found = replace(classify(source, target), owners=LinearLayout(target.domain, source.domain, owners))
+    monkeypatch.setattr(methods, "classify", lambda *_: found)
+    with pytest.raises(AssertionError, match=message):
+        trivial("tile", source, target, method)
 
 
 # ---- printing
