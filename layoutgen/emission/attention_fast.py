@@ -15,10 +15,10 @@ from layoutgen.emission.attention_fast_views import (
     operand_views,
     part_views,
     row_stored,
-    sums_view,
     value_views,
+    weight_sums_view,
 )
-from layoutgen.emission.attention_sums_views import partial_view
+from layoutgen.emission.attention_partial_views import partial_sums_view
 from layoutgen.emission.views import LEAST_BIAS, TRITON_TYPE, MmaView, legend, mma_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention_fast import FastAttentionRequest
@@ -77,7 +77,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
     chain = next(iter(request.chains.values()))
     vector = VECTOR_BYTES // request.element_bytes
     parts, value_parts = list(part_views(request)), list(value_views(request))
-    partial = partial_view(request)
+    partial = partial_sums_view(request)
     cuts, pieces = cut_scores(request.block_n, chain.group, "columns" if request.reordered else "keys")
     exchanged = exchanged_bits(scores.accumulator, chain.weights, names)
     single = request.o_dtype == STATISTICS_DTYPE
@@ -108,7 +108,7 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "turn": 1 << chain.flip[1],
         "exchanged_lane": exchanged[0],
         "exchanged_register": exchanged[1],
-        "sums": sums_view(request),
+        "sums": weight_sums_view(request),
         "parts": parts,
         "value_parts": value_parts,
         "cuts": cuts,
@@ -143,7 +143,6 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "cap": repr((request.softcap or 0) * math.log2(math.e)),
         "slope": repr(2 / (request.softcap or 1)),
         "sinks": request.sinks,
-        "o_dtype": request.o_dtype,
         "array_lines": _array_lines(request),
         "stored_rows": "rows * share" if single else f"(rows * share).to(gl.{request.o_dtype})",
         "value_size": "head_dim" if request.value_dim == request.head_dim else str(request.value_dim),
@@ -171,7 +170,6 @@ def fast_attention_context(request: FastAttentionRequest) -> dict[str, Any]:
         "columns": sum(request.parts),
         "value_columns": sum(request.value_parts),
         "head_dim": request.head_dim,
-        "value_dim": request.value_dim,
         "dtype": request.dtype,
         "overhang": overhang,
         # What loads are told of the head dim: only where a part overhangs does it matter.

@@ -111,7 +111,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Sums:
+class WeightSumsView:
     """How the weights are put before the sum over a thread's own keys, and the shape of the sums."""
 
     split: str
@@ -311,7 +311,7 @@ def _sums_bits(scores: LinearLayout) -> tuple[list[int], list[int]]:
     return sorted(own), [bit for bit in range(keys) if bit not in own]
 
 
-def sums_view(request: FastAttentionRequest) -> Sums:
+def weight_sums_view(request: FastAttentionRequest) -> WeightSumsView:
     """Return how a thread sums its own weights of a group of keys."""
     scores = next(iter(request.chains.values())).group_scores
     own, lanes = _sums_bits(scores)
@@ -319,7 +319,7 @@ def sums_view(request: FastAttentionRequest) -> Sums:
     rows = range(codomain.bits_of("dim1"), codomain.bits)
     target = Space.of_shape((request.block_m, 1 << len(lanes), 1 << len(own)))
     how: Relabelling = relabel((*own, *lanes, *rows), codomain, target)
-    return Sums(
+    return WeightSumsView(
         str(list(how.split)), str(list(how.order)), str(list(how.shape)), str([request.block_m, 1 << len(lanes)])
     )
 

@@ -22,6 +22,8 @@ from layoutgen.emission.views import (
 )
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
 from layoutgen.kernels.request import STATISTICS_DTYPE
+from layoutgen.plan import Staging
+from layoutgen.tiling import Tiling
 
 
 @dataclass(frozen=True)
@@ -47,21 +49,42 @@ class Part:
         return f"{self.start} + " if self.start else ""
 
 
-def attention_context(request: AttentionRequest) -> dict[str, Any]:
-    scores = tiling_view(request.tilings["scores"], "S", "The accumulator of S = Q K^T")
-    outputs = {
-        part: tiling_view(request.tilings[f"output{part}"], f"O{part}", f"The accumulator of {part} columns of O")
-        for part in dict.fromkeys(request.parts)
+def tilings_by_view(request: AttentionRequest | MatmulRequest) -> list[tuple[TilingView, Tiling]]:
+    """Return the tilings of a simple design, each with how its layouts are called and written."""
+    if isinstance(request, MatmulRequest):
+        return [(tiling_view(request.tiling, "C", "The accumulator of C = A B"), request.tiling)]
+    names = {"scores": ("S", "The accumulator of S = Q K^T")} | {
+        f"output{part}": (f"O{part}", f"The accumulator of {part} columns of O") for part in request.parts
     }
+    return [(tiling_view(request.tilings[key], *text), request.tilings[key]) for key, text in names.items()]
+
+
+def stagings_by_name(request: AttentionRequest | MatmulRequest) -> dict[str, Staging]:
+    """Return how each tile of a simple design gets into its buffer, by the name of the layout that it is loaded in."""
+    if isinstance(request, MatmulRequest):
+        return {f"TILE_{operand.upper()}": staging for operand, staging in request.stagings.items()}
+    return {
+        f"TILE_{kind[0].upper()}{_suffix(request, index)}": request.stagings[f"{kind}{index}"]
+        for index, _ in enumerate(request.parts)
+        for kind in ("query", "key", "value")
+    }
+
+
+def _suffix(request: AttentionRequest, index: int) -> str:
+    return f"{index}" if len(request.parts) > 1 else ""
+
+
+def attention_context(request: AttentionRequest) -> dict[str, Any]:
+    tilings = [view for view, _ in tilings_by_view(request)]
+    scores, outputs = tilings[0], dict(zip(dict.fromkeys(request.parts), tilings[1:], strict=True))
+    staged = stagings_by_name(request)
     parts = []
     start = 0
     for index, size in enumerate(request.parts):
-        suffix = f"{index}" if len(request.parts) > 1 else ""
+        suffix = _suffix(request, index)
         stop = start + size
-        views = {
-            kind: staging_view(f"TILE_{kind[0].upper()}{suffix}", request.stagings[f"{kind}{index}"])
-            for kind in ("query", "key", "value")
-        }
+        names = {kind: f"TILE_{kind[0].upper()}{suffix}" for kind in ("query", "key", "value")}
+        views = {kind: staging_view(name, staged[name]) for kind, name in names.items()}
         mask = "r < queries" if stop <= request.head_dim else f"(r < queries) & (d < {request.head_dim})"
         parts.append(Part(suffix, start, stop, **views, output=outputs[size], store_mask=mask))
         start = stop
@@ -71,13 +94,8 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
         "log2_e": repr(math.log2(math.e)),
         "ln_2": repr(math.log(2)),
         "least_bias": repr(LEAST_BIAS),
-        "tilings": [scores, *outputs.values()],
+        "tilings": tilings,
         "scores": scores,
-        "stagings": {
-            getattr(part, kind).name: request.stagings[f"{kind}{index}"]
-            for index, part in enumerate(parts)
-            for kind in ("query", "key", "value")
-        },
         "parts": parts,
         "weights": staging_view("P", request.weights),
         "mma": mma_view(unit.atom),
@@ -108,12 +126,10 @@ def attention_context(request: AttentionRequest) -> dict[str, Any]:
 def matmul_context(request: MatmulRequest) -> dict[str, Any]:
     unit = request.tiling.unit
     k_first = request.b_order == "kn"
-    product = tiling_view(request.tiling, "C", "The accumulator of C = A B")
-    a, b = (staging_view(f"TILE_{name.upper()}", request.stagings[name]) for name in ("a", "b"))
+    ((product, _),) = tilings_by_view(request)
+    a, b = (staging_view(name, staging) for name, staging in stagings_by_name(request).items())
     return {
-        "tilings": [product],
         "product": product,
-        "stagings": {a.name: request.stagings["a"], b.name: request.stagings["b"]},
         "a": a,
         "b": b,
         "mma": mma_view(unit.atom),

@@ -66,16 +66,21 @@ def environment() -> Any:
     )
 
 
+def template_files(name: str) -> list[str]:
+    """Return a template and all that it imports or includes in turn."""
+    files = [name]
+    for file in files:  # which grows
+        found = re.findall(r'{%-? *(?:import|include|from) "([^"]+)"', (template_directory() / file).read_text())
+        files += [word for word in dict.fromkeys(found) if word not in files]
+    return files
+
+
 @cache
 def template_hash(name: str) -> str:
     """Return 12 hexadecimal digits that change with the template, and with all that it imports or includes in turn."""
     digest = hashlib.sha256()
-    files = [name]
-    for file in files:  # which grows
-        text = (template_directory() / file).read_bytes()
-        digest.update(text)
-        found = [word.decode() for word in re.findall(rb'{%-? *(?:import|include|from) "([^"]+)"', text)]
-        files += [word for word in dict.fromkeys(found) if word not in files]
+    for file in template_files(name):
+        digest.update((template_directory() / file).read_bytes())
     return digest.hexdigest()[:12]
 
 

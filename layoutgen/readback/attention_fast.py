@@ -10,7 +10,7 @@ from pathlib import Path
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.algebra.operations import with_copies, without_copies
 from layoutgen.emission.attention_fast import fast_attention_context
-from layoutgen.emission.attention_sums_views import partial_view
+from layoutgen.emission.attention_partial_views import partial_sums_view
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.attention_fast import FastAttentionRequest
 from layoutgen.kernels.attention_layouts import first_step
@@ -122,7 +122,7 @@ def _prove_sums(
     buffer: Callable[[str, LinearLayout], LinearLayout],
 ) -> tuple[Verdict, ...]:
     """Discharge that the partial sums fill their buffers, and that the halves are those of the whole."""
-    sums, view = request.partial_sums, partial_view(request)
+    sums, view = request.partial_sums, partial_sums_view(request)
     assert sums is not None
     assert view is not None
     verdicts: list[Verdict] = []

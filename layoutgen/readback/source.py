@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from layoutgen.algebra import Blocked, LinearLayout, Space
 from layoutgen.algebra.interchange import FIELDS
-from layoutgen.emission.context import context
+from layoutgen.emission.context import stagings_by_name, tilings_by_view
 from layoutgen.emission.render import render
 from layoutgen.emission.views import LayoutView
 from layoutgen.errors import LayoutgenError, RefutedError
@@ -86,9 +86,9 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
     def linear(view: LayoutView) -> LinearLayout:
         return _typed(literals, view.name, LinearLayout, path)
 
-    values = context(request)
+    tilings = tilings_by_view(request)
     verdicts: list[Verdict] = []
-    for view, tiling in zip(values["tilings"], request.tilings.values(), strict=True):
+    for view, tiling in tilings:
         matrix, grouped = linear(view.matrix), linear(view.accumulator)
         verdicts += prove(
             tiling,
@@ -101,7 +101,7 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
         verdicts.append(
             relabelled(f"{view.matrix.name} as {view.accumulator.name}", matrix.reshape(tiling.shape), grouped)
         )
-    for name, staging in values["stagings"].items():
+    for name, staging in stagings_by_name(request).items():
         blocked = _typed(literals, name, Blocked, path)
         loaded = blocked.layout(staging.shape)
         for dim in ("lane", "warp"):
@@ -112,7 +112,7 @@ def prove_source(path: Path, source: str, request: Request) -> tuple[Verdict, ..
         tile = LinearLayout.identity(Space.of_shape(staging.shape))
         verdicts.append(in_slabs(name, staging.into_buffer(tile), staging.k_dim, staging.k))
     if isinstance(request, AttentionRequest):
-        scores = linear(values["scores"].matrix)
+        scores = linear(tilings[0][0].matrix)
         verdicts.append(staged("P", request.weights.into_buffer(scores), request.element_bytes))
     return (*verdicts, *_code(source, request))
 

@@ -6,11 +6,14 @@ import shlex
 from pathlib import Path
 
 import jinja2
+import jinja2.meta
 import pytest
 
 import layoutgen as lg
 from layoutgen import atoms
 from layoutgen.emission import command, describe, drift, environment, file_name, render
+from layoutgen.emission.context import context
+from layoutgen.emission.render import template_directory, template_files
 from layoutgen.errors import RefutedError
 from layoutgen.proofs import Obligation, Refutation
 
@@ -34,6 +37,16 @@ def test_the_committed_set_is_what_was_asked_for():
 def test_the_readme_shows_a_file_of_its_length():
     lines = len((GENERATED / "attention_d96_64x32.py").read_text().splitlines())
     assert f"attention_d96_64x32.py, {lines} lines" in (GENERATED.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize("family", ["attention", "matmul"])
+@pytest.mark.parametrize("design", ["simple", "fast"])
+def test_every_value_is_used_by_a_template(family, design):
+    """Undefined names are an error of the environment; this is the other direction."""
+    made = lg.matmul(design=design) if family == "matmul" else lg.attention(head_dim=96, design=design)
+    sources = [(template_directory() / name).read_text() for name in template_files(made.request.template)]
+    named = set().union(*(jinja2.meta.find_undeclared_variables(environment().parse(text)) for text in sources))
+    assert set(context(made.request)) - named == set()
 
 
 @pytest.mark.parametrize("change", ["edited", "missing", "unexpected"])

@@ -9,7 +9,7 @@ from layoutgen.kernels.attention_fast import FastAttentionRequest
 
 
 @dataclass(frozen=True)
-class SumsPiece:
+class PartialPiece:
     """A piece of the partial sums: its tensor, what is fetched, its buffer, and how that lies in a buffer of K or V."""
 
     tensor: str
@@ -23,17 +23,17 @@ class SumsPiece:
 
 
 @dataclass(frozen=True)
-class SumsView:
+class PartialSumsView:
     """The exchange of partial sums: S of all warps, one below the other, and its pieces."""
 
     layout: str
     whole: str
-    pieces: tuple[SumsPiece, ...]
+    pieces: tuple[PartialPiece, ...]
     rows: tuple[int, ...]
     comment: tuple[str, ...]
 
 
-def partial_view(request: FastAttentionRequest) -> SumsView | None:
+def partial_sums_view(request: FastAttentionRequest) -> PartialSumsView | None:
     """Return how warps that share rows exchange the partial sums of S, if there are any."""
     sums = request.partial_sums
     if sums is None:
@@ -46,7 +46,7 @@ def partial_view(request: FastAttentionRequest) -> SumsView | None:
     for side, kind, parts in sides:
         room = sums.in_room(request.block_n * parts[0] * request.element_bytes)
         pieces.append(
-            SumsPiece(
+            PartialPiece(
                 tensor=f"partial{side}",
                 scores=f"scores{side}",
                 buffer=f"s_buffer{side}",
@@ -58,7 +58,7 @@ def partial_view(request: FastAttentionRequest) -> SumsView | None:
             )
         )
     what = "The partial sums of S" + ", a half" * (sums.pieces == 2)
-    return SumsView(
+    return PartialSumsView(
         layout="MATRIX_S" if sums.pieces == 1 else "HALF_S",
         whole=str([sums.shape[0], request.block_n]),
         pieces=tuple(pieces),
