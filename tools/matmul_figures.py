@@ -161,11 +161,12 @@ of normally distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
 {drift}
 
 It costs an addition for every element of C and K tile, and registers, since a sum stands beside the product. With K
-tiles of 16 a part sums all of a tile, from fragments that are all in registers, before the next part begins; its sum is
-added to the product while the next part is multiplied. So two sums are in registers at once, of two units each, and a
-warp can have 64x64 of C: 128 registers of products, 32 of sums, 48 of fragments, 16 of tiles on their way. With longer
-K tiles, whose fragments would not fit, all parts keep their sums; a warp can have half as much of C, and what it
-fetches keeps shared memory as busy as the tensor cores.
+tiles of 16 a part of C sums all of a tile before the next part begins. A part has 2x2 units of a warp: four sums of
+which none waits for another, in 32 registers. A warp has 32x128 of C (or 128x32), so that all its parts share the
+fragments of A (of B): those of a whole K tile are held in 16 registers, and those of the other operand are streamed,
+two k-steps ahead in 16 more. Each k-step of a part brings with it a share of the additions of the part before, one
+beside every other HMMA. In all 128 registers of products, up to 56 of sums, 32 of fragments, 8 of tiles on their way.
+With longer K tiles all parts keep their sums; a warp can have half as much of C.
 
 The additions are written as assembly that is not pure; otherwise LLVM moves those of all parts behind the tile. ptxas
 does much the same from level 2 on: nothing in a tile waits for the result of an addition, which it puts off until sums
@@ -174,11 +175,22 @@ spill. Hence `--opt-level 1` in such a file's `OPTIONS`; at the usual level the 
 
 {apart}
 
-What is left to `unit` is mostly waiting for the tensor core. In a part of two units one other instruction stands
-between one and the next of the same sum, which then waits about 11 cycles; the scheduler's other warp fills only part
-of the gap. A part of four units waits less often, but two sums of it take 64 registers, and all together 271 where a
-thread has 255; with one sum at a time, as where both operands have vectors along rows and columns (km, kn), the
-additions stand between the parts instead.
+The last rows are `unit` with tiles of 16: the same barriers and the same time for loads to come, and no addition. Most
+of what is lost to `unit` with tiles of 32 is lost there already: half as many instructions between two barriers. What
+the additions take beyond it is mostly order: ptxas collects them where it believes to be waiting for a load from
+global memory, and two warps a scheduler do not fill the gap that this leaves in the tensor core.
+
+Other ways, and where the model sees their limit:
+
+- Every part fetches all its fragments, so that none is held and a tile can have 32 k: twice the loads of `unit`. A
+  fetch of 128 bits takes four wavefronts whatever is broadcast in it, and shared memory would be busy for 1.3 times as
+  long as the tensor cores.
+- Tiles of 32, and the fragments of 32 k held, 32 registers: 0.25 additions an HMMA, and no spill when the next tile
+  comes in four portions. Predicted at 84 (mk, kn): no registers are left to fetch two k-steps ahead.
+- Tiles of 32 that are summed 16 k at a time, for half the barriers: offsets for twice as many loads, and loops of
+  twice the length, of which ptxas makes 60 to 200 copies of registers and often spills; 70 to 81.
+- Tiles that stay in registers from one K tile to the next, so that no store waits: 8 to 16 registers more, which
+  spill; 55 to 67.
 
 Lengths of which no vector is a multiple (1001^3) are copied element by element, for which no registers are left: the
 tile of 16 spills 440 to 584 bytes there and is predicted at 35 to 59 TFLOP/s. `--block-k 32 --warps 4x2` is better for
@@ -306,7 +318,11 @@ def main() -> None:
         tiles.append(["128x128x32, --group-m 8", "2x2", *figures(folder, group_m=8)])
         apart = [
             [name, warps, a, b, *figures(folder, a_order=a, b_order=b, block_k=k, warps=warps, accumulate="tile")]
-            for name, k, warps in (("128x128x16", 16, "2x2"), ("128x128x32", 32, "4x2"))
+            for name, k, warps in (("128x128x16", 16, "4x1"), ("128x128x16", 16, "1x4"), ("128x128x32", 32, "4x2"))
+            for a, b in ORDERS
+        ]
+        short = [
+            ["128x128x16, unit", "2x2", a, b, *figures(folder, a_order=a, b_order=b, block_k=16, warps="2x2")]
             for a, b in ORDERS
         ]
         drifts = [
@@ -317,7 +333,7 @@ def main() -> None:
         text(
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
-            apart=table(["tile", "warps", "A", "B", *columns], apart),
+            apart=table(["tile", "warps", "A", "B", *columns], apart + short),
             drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
         ),
         encoding="utf-8",

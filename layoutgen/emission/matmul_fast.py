@@ -9,7 +9,7 @@ from typing import Any
 
 from layoutgen.algebra import LinearLayout
 from layoutgen.emission.matmul_around import around
-from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend, regrouped
+from layoutgen.emission.views import AddingView, LayoutView, MmaView, layout_view, legend, regrouped
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
 from layoutgen.kernels.matmul_layouts import Operand
@@ -85,6 +85,9 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "c_dtype": request.c_dtype,
         "group_m": request.group_m,
         "tile": request.accumulate == "tile",
+        "adding": adding_view(request),
+        "plain_mma": len(request.added_at) < request.block_k // words.tiling.unit.shape[2]
+        or not request.summed_by_part,
         "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
@@ -212,16 +215,10 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
 
 def first_lines(request: FastMatmulRequest) -> Iterator[str]:
     """Yield the statements that fetch what the first tile begins with."""
-    if request.summed_by_part:
-        for step in range(2):
-            yield f"a{2 * step}, a{2 * step + 1} = {_fetch(request, 'a', 0, step, 0)}"
-            for across in range(request.parts[1]):
-                yield f"{_b(step, across)} = {_fetch(request, 'b', 0, step, across)}"
-        if request.sums_at_once > 1:
-            yield "summed = zeros()"
-        return
     yield f"a0, a1 = {_fetch(request, 'a', 0, 0, 0)}"
     yield f"b0, b1 = {_fetch(request, 'b', 0, 0, 0)}"
+    if request.summed_by_part:
+        yield "summed = zeros()"
 
 
 def _load(request: FastMatmulRequest, name: str, suffix: str) -> str:
@@ -293,59 +290,93 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
         yield f"product{parts - 1} = add(product{parts - 1}, sum{parts - 1})"
 
 
-def _b(step: int, across: int) -> str:
-    """Return the names of B's fragments of two k-steps, for the parts that stand `across` from the left."""
-    return f"b{2 * step}_{across}, b{2 * step + 1}_{across}"
-
-
 def _parts_in_turn(
     request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool
 ) -> Iterator[str]:
     """Yield the statements of a K tile of two fetches whose parts sum all of it, one after the other.
 
-    All fragments of B are in registers, and those of A for one row of parts. The next row's arrive during the first
-    part of a row; those of B for the next tile during the last row, each when it was used last. The sum of a part is
-    added to its product while the next part is multiplied, and that of the last part while the next tile begins, unless
-    two sums are too many at once: then behind its own part. The barrier stands in front of the last row, which reads
-    nothing more from this tile's buffers.
+    Parts that follow each other share the fragments of one operand, which are held; those of the other arrive while
+    two k-steps are multiplied for the next two. The sums of a part are added to its product while the next part is
+    multiplied, those of the last part while the next tile begins. The barrier stands in front of the last two k-steps,
+    which read nothing more from this tile's buffers.
     """
-    down, side = request.parts
-    count = down * side
-    overlap = request.sums_at_once > 1
-    for part in range(count):
-        row, across = divmod(part, side)
-        last_row = row == down - 1
+    streams = request.streamed or "b"
+    held = "b" if streams == "a" else "a"
+    turns = _turns(request)
+    steps = 2 * len(turns)
+    a_stored, b_stored = 3 * steps // 8, steps - 2
+    for step in range(steps):
+        turn, pair = divmod(step, 2)
+        last = step == steps - 1
         if prefetch:
-            if part == 0:
+            if step == 0:
                 yield f"a_tile = {_load(request, 'a', suffix)}"
-            if part == min(count // 2, count - side):
+            if step == a_stored:
                 yield f"store_a(a_buffer{following}, a_tile)"
                 yield f"b_tile = {_load(request, 'b', suffix)}"
-            if part == count - side:
+            if step == b_stored:
                 yield f"store_b(b_buffer{following}, b_tile)"
+            if last:
                 yield _barrier(current, following)
-        ahead = across == 0 and (prefetch or not last_row)
-        for step in range(2):
-            if ahead and step == (0 if overlap else 1):
-                buffer, next_row = (following, 0) if last_row else (current, row + 1)
-                for half in range(2):
-                    names = f"next_a{2 * half}, next_a{2 * half + 1}"
-                    yield f"{names} = {_fetch(request, 'a', buffer, half, next_row)}"
-            fragments = f"a{2 * step}, a{2 * step + 1}, {_b(step, across)}"
-            yield f"partial = multiply({'partial' if step else 'zeros()'}, {fragments})"
-            if step == 1 and not overlap:
-                yield f"product{part} = add(product{part}, partial)"
-            if step == 0 and overlap:
-                before = (part - 1) % count
-                yield f"product{before} = add(product{before}, summed)"
-            if last_row and prefetch:
-                yield f"{_b(step, across)} = {_fetch(request, 'b', following, step, across)}"
-        if overlap:
+        if prefetch or not last:
+            buffer, (ahead, fetch) = (following, (0, 0)) if last else (current, divmod(step + 1, 2))
+            place = dict(zip("ab", turns[ahead], strict=True))
+            before = dict(zip("ab", turns[ahead - 1], strict=True))
+            if ahead == 0 or place[held] != before[held]:
+                names = f"{held}{2 * fetch}, {held}{2 * fetch + 1}"
+                yield f"{names} = {_fetch(request, held, buffer, fetch, place[held])}"
+            yield f"next_{streams}0, next_{streams}1 = {_fetch(request, streams, buffer, fetch, place[streams])}"
+        part, earlier = (row * request.parts[1] + across for row, across in (turns[turn], turns[turn - 1]))
+        for half in range(2):
+            k_step = 2 * pair + half
+            sums = "partial" if k_step else "zeros()"
+            a, b = (k_step, half) if held == "a" else (half, k_step)
+            fragments = f"operand_a(a{a}), operand_b(b{b})"
+            if k_step < len(request.added_at):
+                arguments = f"{sums}, {fragments}, product{earlier}, summed, ADDING{k_step}"
+                yield f"partial, product{earlier} = mma_adding({arguments})"
+            else:
+                yield f"partial = mma({sums}, {fragments})"
+        if prefetch or not last:
+            yield f"{streams}0, {streams}1 = next_{streams}0, next_{streams}1"
+        if pair == 1:
             yield "summed = partial"
-        if across == side - 1 and (prefetch or not last_row):
-            yield "a0, a1, a2, a3 = next_a0, next_a1, next_a2, next_a3"
-    if overlap and not prefetch:
-        yield f"product{count - 1} = add(product{count - 1}, summed)"
+    if not prefetch:
+        yield f"product{part} = add(product{part}, summed)"
+
+
+def _turns(request: FastMatmulRequest) -> list[tuple[int, int]]:
+    """Return row and column of the parts, in the order in which they are multiplied."""
+    rows, columns = map(range, request.parts)
+    if request.streamed == "b":
+        return list(product(rows, columns))
+    return [(row, column) for column, row in product(columns, rows)]
+
+
+def adding_view(request: FastMatmulRequest) -> AddingView | None:
+    """Return the inline assembly of the k-steps that add sums of the part before to its product.
+
+    A call takes some of a unit's sums, as many as `request.added_at` says, and leaves the others' products as they are.
+    """
+    if not request.summed_by_part:
+        return None
+    atom = request.words.tiling.atom
+    pack, outputs = atom.accumulator.elements, atom.accumulator.words
+    first_a, first_b, summed = 2 * outputs, 2 * outputs + pack, 4 * outputs + 2 * pack
+    c = [f"${i}" for i in range(outputs)]
+    a = [f"${first_a + 2 * i}" for i in range(atom.a.words)]
+    b = [f"${first_b + 2 * i}" for i in range(atom.b.words)]
+    multiplied = ", ".join("{" + ", ".join(group) + "}" for group in (c, a, b, c))
+    steps, first = [], 0
+    for k_step, count in enumerate(request.added_at):
+        added = [f"add.rn.f32 ${outputs + i}, ${outputs + i}, ${summed + i};" for i in range(first, first + count)]
+        lines = [f"{atom.instruction} ", f"{multiplied}; "]
+        lines += [" ".join(added[i : i + 3]) + " " * (i + 3 < count) for i in range(0, count, 3)]
+        steps.append((f"ADDING{k_step}", tuple(lines)))
+        first += count
+    operands = ["=&f"] * (2 * outputs), ["r"] * (2 * pack), map(str, range(2 * outputs)), ["f"] * outputs
+    constraints = [",".join(group) for group in operands]
+    return AddingView(tuple(steps), (*(f"{group}," for group in constraints[:-1]), constraints[-1]), pack)
 
 
 def _stored_behind(steps: int, parts: int) -> tuple[tuple[int, int], tuple[int, int]]:

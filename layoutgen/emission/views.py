@@ -80,6 +80,15 @@ class MmaView:
 
 
 @dataclass(frozen=True)
+class AddingView:
+    """The inline assembly of one atom with additions: a text for each k-step, constraints, elements a call packs."""
+
+    steps: tuple[tuple[str, tuple[str, ...]], ...]
+    constraints: tuple[str, ...]
+    pack: int
+
+
+@dataclass(frozen=True)
 class StagingView:
     """How a tile is loaded and cut up into slabs, as literals."""
 

@@ -20,7 +20,15 @@ from layoutgen.atoms import Atom
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels.expression import Expression
 from layoutgen.kernels.matmul import B_ORDERS, MatmulRequest
-from layoutgen.kernels.matmul_layouts import Key, Operand, best_arrangement, operand, part_shape, tile_words
+from layoutgen.kernels.matmul_layouts import (
+    Key,
+    Operand,
+    best_arrangement,
+    operand,
+    part_shape,
+    streamed,
+    tile_words,
+)
 from layoutgen.kernels.matmul_workspace import check_split_k, checked_operands, workspace
 from layoutgen.kernels.request import (
     STATISTICS_DTYPE,
@@ -135,11 +143,8 @@ class FastMatmulRequest(MatmulRequest):
 
     @property
     def sums_at_once(self) -> int:
-        """Parts whose sums of a K tile are in registers together. Two sums of four units each would not fit."""
-        if not self.summed_by_part:
-            return self.parts[0] * self.parts[1]
-        units = self.part[0] * self.part[1] // (self.tiling.unit.shape[0] * self.tiling.unit.shape[1] * self.num_warps)
-        return 2 if units <= 2 else 1
+        """Parts whose sums of a K tile are in registers together; where parts take turns, the part before is one."""
+        return 2 if self.summed_by_part else self.parts[0] * self.parts[1]
 
     @property
     def compiler_options(self) -> dict[str, Any]:
@@ -188,6 +193,20 @@ class FastMatmulRequest(MatmulRequest):
     def parts(self) -> tuple[int, int]:
         """Parts one below the other, and side by side."""
         return self.block_m // self.part[0], self.block_n // self.part[1]
+
+    @property
+    def added_at(self) -> tuple[int, ...]:
+        """How many of a thread's 8 sums of a unit are added at each k-step of the next part, when parts take turns.
+
+        One addition stands beside every other HMMA. Where vectors of A run along m a fetch brings the fragments of two
+        units, which leaves fewer registers; there half of the sums go at the first step.
+        """
+        return (2, 2, 2, 2) if self.along("a") == "k" else (4, 2, 2)
+
+    @property
+    def streamed(self) -> str | None:
+        """The operand that a part fetches anew though the part before had it, when parts sum a K tile in turn."""
+        return streamed(self.parts) if self.summed_by_part else None
 
     def along(self, operand: str) -> str:
         """Return the coordinate along which an operand is contiguous."""
@@ -251,12 +270,13 @@ class FastMatmulRequest(MatmulRequest):
                     for target in sums or products
                 ),
             ]
+            fetched_parts = len(products) if name == self.streamed else way.parts
             for stage in range(STAGES):
                 shared = f"{name}_shared{stage}"
                 tiles.append(Tile(shared, "shared", way.buffer, self.dtype))
                 moves += [
                     Move(f"{name}_loaded", shared, "stage", 1, way.staging.stored_access),
-                    Move(shared, f"{name}_fragment", "fetch", steps // way.steps * way.parts, cost),
+                    Move(shared, f"{name}_fragment", "fetch", steps // way.steps * fetched_parts, cost),
                 ]
         return Plan("matmul", tuple(tiles), tuple(moves), self.proofs)
 

@@ -101,15 +101,14 @@ def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
     A for the next part arrive while this one is multiplied, and are few. With one unit, an instruction would often wait
     for the one before.
 
-    When parts sum a K tile each, the sums of two are in registers, of the one that is multiplied and of the one that is
-    added. Such a part has two units a warp, or what vectors along rows and columns take.
+    When parts sum a K tile each, a part has two units a warp along rows and along columns: four sums of which none
+    waits for another, and all that a vector along rows or columns takes.
     """
     unit = arrange(key.oriented, arrangement)
     vector = VECTOR_BYTES // DTYPE_BYTES[unit.atom.operand_dtype]
     neighbours = 1 if key.along_a == "k" else vector // unit.atom.a.elements
     if key.summed_by_part:
-        beside = 2 // neighbours if key.along_b == "k" else vector // unit.atom.b.elements
-        rows, columns = unit.shape[0] * key.warps[0] * neighbours, unit.shape[1] * key.warps[1] * max(beside, 1)
+        rows, columns = (2 * size * warps for size, warps in zip(unit.shape[:2], key.warps, strict=True))
         return min(key.block_m, rows), min(key.block_n, columns)
     return min(key.block_m, unit.shape[0] * key.warps[0] * max(neighbours, 2)), key.block_n
 
@@ -175,7 +174,8 @@ def best_arrangement(key: Key) -> str:
     """Return the arrangement with the fewest wavefronts per K tile.
 
     Free lane bits go right above the bits that are in a thread's registers, so that the lanes of one phase of a fetch
-    read rows that are neighbours.
+    read rows that are neighbours. Of two that are as good the first is taken, and the one that begins with m when parts
+    sum a K tile each: the code that ptxas makes for it spills less.
     """
     found: dict[str, int] = {}
     refused: list[LayoutgenError] = []
@@ -186,14 +186,28 @@ def best_arrangement(key: Key) -> str:
             refused.append(error)
     if not found:
         raise refused[0]
-    return min(found, key=lambda arrangement: found[arrangement])
+    return min(found, key=lambda arrangement: (found[arrangement], key.summed_by_part and arrangement[0] != "m"))
+
+
+def streamed(parts: tuple[int, int]) -> str:
+    """Return the operand that is fetched for every part, when parts sum a K tile each; the other's fragments are held.
+
+    Held are those of a row of parts, or of a column where fewer columns than rows leave fewer fetches.
+
+    >>> streamed((1, 4)), streamed((4, 1))
+    ('b', 'a')
+    """
+    return "b" if parts[0] <= parts[1] else "a"
 
 
 def _wavefronts(key: Key, arrangement: str) -> int:
     words = tile_words(key, arrangement)
+    rows, columns = part_shape(key, arrangement)
+    parts = key.block_m // rows, key.block_n // columns
     total = 0
     for name in "ab":
         way = operand(words, name, key)
-        fetches = key.block_k // words.tiling.unit.shape[2] // way.steps * way.parts
+        often = parts[0] * parts[1] if key.summed_by_part and name == streamed(parts) else way.parts
+        fetches = key.block_k // words.tiling.unit.shape[2] // way.steps * often
         total += way.staging.stored_access.wavefronts + fetches * way.staging.fetched_access(way.fetch).wavefronts
     return total
