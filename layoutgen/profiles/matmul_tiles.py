@@ -8,7 +8,7 @@ without a split K, and the shortest taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from layoutgen.errors import LayoutgenError
@@ -34,6 +34,22 @@ class Choice:
 def fast_matmul_tile(tiles: Sequence[FastMatmulTile], accumulate: str) -> FastMatmulTile | None:
     """Return the tile of requests that name neither a tile nor a shape: the first, which is for large problems."""
     return next((tile for tile in tiles if tile.accumulate == accumulate), None)
+
+
+def transposed_for(tile: FastMatmulTile, a_order: str) -> FastMatmulTile:
+    """Return a tile with its warps as they are best for A in this order.
+
+    K tiles that are added apart stream one operand past the other. The profile's tiles are for A [M, K], which is held
+    by warps that are wide; where A runs along m that is done with B. Other tiles are as good either way.
+
+    >>> from layoutgen.profiles import load_profile
+    >>> tile = fast_matmul_tile(load_profile("volta").unit.matmul_fast, "tile")
+    >>> tile.warps, transposed_for(tile, "km").warps
+    ((4, 1), (1, 4))
+    """
+    if tile.accumulate == "tile" and tile.block_m == tile.block_n and a_order == "km":
+        return replace(tile, warps=tile.warps[::-1])
+    return tile
 
 
 def launch_blocks(tile: FastMatmulTile, shape: tuple[int, ...], split_k: int) -> int:

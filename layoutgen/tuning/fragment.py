@@ -77,7 +77,8 @@ def tuned_profile(
 def _with_tile(unit: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     """Return a matrix unit whose tile for this head dim, or first matmul tile, is the request's.
 
-    The fast matmul has one tile for every size of a block and way of summing: with the rates that were predicted.
+    The fast matmul has a tile for every size of a block and way of summing, with the rates that were predicted, and
+    keeps others of that size that are faster with some number of blocks on an SM.
     """
     request = outcome.candidate.request
     if isinstance(request, AttentionRequest):
@@ -99,10 +100,23 @@ def _with_tile(unit: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     if isinstance(request, FastMatmulRequest):
         rates = [round(rate, 1) for rate in outcome.result["rates"]]
         tile = first | {"accumulate": request.accumulate, "tflops": rates}
-        same = ("block_m", "block_n", "accumulate")
-        others = [dict(entry) for entry in unit.get("matmul_fast", []) if any(entry[key] != tile[key] for key in same)]
+        others = [dict(entry) for entry in unit.get("matmul_fast", []) if not _replaced(entry, tile)]
         return unit | {"matmul_fast": sorted([tile, *others], key=lambda entry: -max(entry["tflops"]))}
     return unit | {"matmul": [first, *(dict(entry) for entry in unit.get("matmul", []) if dict(entry) != first)]}
+
+
+def _replaced(entry: Mapping[str, Any], tile: Mapping[str, Any]) -> bool:
+    """Whether a fast matmul tile has the size of another, and its depth and warps or no rate that is higher."""
+
+    def alike(*names: str) -> bool:
+        return all(entry[name] == tile[name] for name in names)
+
+    if not alike("block_m", "block_n", "accumulate"):
+        return False
+    old, new = entry["tflops"], tile["tflops"]
+    counts = range(max(len(old), len(new)))
+    slower = all(old[min(n, len(old) - 1)] <= new[min(n, len(new) - 1)] for n in counts)
+    return slower or alike("block_k", "warps")
 
 
 def _entry(outcome: Outcome) -> Mapping[str, Any]:

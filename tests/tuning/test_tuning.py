@@ -276,6 +276,18 @@ def test_a_fast_tile_takes_its_place_in_the_table(tmp_path):
     assert len(again) == len(table) + all((t["block_n"], t["accumulate"]) != (64, "tile") for t in table)
 
 
+def test_a_tile_that_is_faster_with_few_blocks_stays():
+    """Of a size the profile has one tile for many blocks and one for few; a new one takes the place of the slower."""
+    kept = [(t.block_k, t.warps) for t in VOLTA.unit.matmul_fast if (t.block_m, t.block_n) == (64, 64)]
+    assert len(kept) == 2
+    for rates, left in (([19.0, 38.0, 57.0, 200.0], kept), ([100.0, 200.0], kept[:1])):
+        made = fast_outcome(rates, block_m=64, block_n=64, block_k=16, warps="1x1")
+        table = yaml.safe_load(tuned_profile("volta", [made], "tune")[0])["matrix_unit"]["matmul_fast"]
+        found = [t for t in table if (t["block_m"], t["block_n"]) == (64, 64)]
+        assert [(t["block_k"], tuple(map(int, t["warps"].split("x")))) for t in found] == left
+        assert found[0]["tflops"] == rates
+
+
 def test_a_tile_that_spills_is_the_last_choice():
     spilled = fast_outcome([99.0], 8, block_m=64, block_n=64, block_k=32, warps="1x1")
     whole = fast_outcome([80.0], 0, block_m=64, block_n=64, block_k=32, warps="1x2")
