@@ -29,7 +29,7 @@ def main() -> int:
     step(
         "derive",
         lambda: lg.derive(block_m=64, block_n=32, warps="4x1"),
-        lambda t: f"{t.atom}: accumulator {list(t.shape)}, k-steps of {t.unit.shape[2]}",
+        lambda t: f"{t.atom}: accumulator {list(t.accumulator.shape)} as {list(t.shape)}, k-steps of {t.unit.shape[2]}",
     )
     kernel = step(
         "prove",

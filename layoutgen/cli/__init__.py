@@ -71,7 +71,7 @@ class Group(click.Group):
 def main() -> None:
     """From the fragment mapping of a tensor-core instruction to proved layouts and kernels.
 
-    Exit status: 0 done, 1 refuted or failed, 2 asked wrongly.
+    Exit status: 0 done, 1 refuted or failed, 2 asked wrongly. What explain says of a conversion is an answer, so 0.
     """
 
 

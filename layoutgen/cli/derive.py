@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import derive_tiling, json_option, print_json, tiling_options
+from layoutgen.cli.options import check_one_form, derive_tiling, json_option, print_json, tiling_options
 
 if TYPE_CHECKING:
     from layoutgen.tiling import Tiling
+
+SHOWN = ("accumulator", "grouped", "fragment_a", "fragment_b")
+"""The layouts that are printed, under the names by which `explain` knows them."""
 
 
 @click.command()
@@ -20,14 +23,16 @@ if TYPE_CHECKING:
 @click.option("--ttg", is_flag=True, help="Print the layouts as Triton's IR has them: #ttg.linear<...>.")
 @click.option("--cute", is_flag=True, help="Print the layouts as CuTe's shape:stride of threads and values.")
 def derive(as_json: bool, latex: bool, gluon: bool, ttg: bool, cute: bool, **options: Any) -> None:
-    """The layouts of a block: accumulator, fragments, relabelling."""
-    from layoutgen.algebra.interchange import as_dict
-    from layoutgen.errors import LayoutgenError
+    """The layouts of a block: accumulator, fragments, relabelling.
 
-    if as_json + latex + gluon + ttg + cute > 1:
-        raise LayoutgenError("derive: name one of --json, --latex, --gluon, --ttg and --cute")
+    "accumulator" is the layout of the matrix, "grouped" the same cut into dims along which operands are broadcasts.
+    """
+    from layoutgen.algebra.interchange import as_dict
+    from layoutgen.tiling.named import named_layout
+
+    check_one_form("derive", json=as_json, latex=latex, gluon=gluon, ttg=ttg, cute=cute)
     tiling: Tiling = derive_tiling(**options)
-    layouts = {"accumulator": tiling.grouped, "fragment_a": tiling.fragment_a, "fragment_b": tiling.fragment_b}
+    layouts = {name: named_layout(tiling, name) for name in SHOWN}
     if as_json:
         print_json({name: as_dict(layout) for name, layout in layouts.items()})
     elif latex:
@@ -80,12 +85,12 @@ def _latex(tiling: Tiling) -> str:
 
 
 def _written(tiling: Tiling, notation: str) -> str:
-    """Return the layouts under the names by which `explain` knows them; the shape, since the texts say none."""
+    """Return the layouts in a notation, each with its shape, since the texts say none."""
     from layoutgen.algebra.interchange import write_layout
     from layoutgen.tiling.named import named_layout
 
     lines = []
-    for name in ("accumulator", "grouped", "fragment_a", "fragment_b"):
+    for name in SHOWN:
         layout = named_layout(tiling, name)
         lines.append(f"{name} {list(layout.shape)}: {write_layout(layout, notation)}")
     return "\n".join(lines)

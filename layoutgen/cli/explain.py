@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import derive_tiling, integers, json_option, print_json, tiling_options
+from layoutgen.cli.options import check_one_form, derive_tiling, integers, json_option, print_json, tiling_options
 
 if TYPE_CHECKING:
     from layoutgen.algebra import LinearLayout
@@ -38,10 +38,13 @@ def explain(
 
     Each is a file, a JSON object, a Gluon expression, #ttg.linear<...>, CuTe's shape:stride, or the name of a derived
     layout of the options: accumulator, grouped, fragment_a, fragment_b, operand_a, operand_b.
+
+    A conversion that moves data is an answer, no failure: the exit status is 0 for it too, and --json says "trivial".
     """
     from layoutgen.algebra import classify
     from layoutgen.proofs import methods
 
+    check_one_form("explain", json=as_json, latex=latex)
     sizes = None if shape is None else integers(shape, "shape")
     have, want = (_read(text, sizes, block_k, options) for text in (source, target))
     if have.shape != want.shape and have.codomain.bits == want.codomain.bits and sizes is None:
@@ -60,9 +63,9 @@ def explain(
 def _read(text: str, shape: tuple[int, ...] | None, block_k: int | None, options: dict[str, Any]) -> LinearLayout:
     from layoutgen.algebra.interchange import read_layout
     from layoutgen.errors import LayoutgenError
-    from layoutgen.tiling.named import NAMES, named_layout
+    from layoutgen.tiling.named import named_layout
 
-    if text in NAMES:
+    if text.isidentifier():  # which no notation is; a name that is not known is refused beside those that are
         return named_layout(derive_tiling(**options), text, block_k)
     if text.endswith((".json", ".txt", ".mlir", ".ttgir")):
         try:

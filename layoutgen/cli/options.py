@@ -109,6 +109,20 @@ def read_for_compiling(path: str) -> KernelFile:
     return kernel
 
 
+def check_one_form(command: str, **chosen: bool) -> None:
+    """Refuse a command line that asks for its answer in two forms at once.
+
+    >>> check_one_form("prove", json=True, latex=True)
+    Traceback (most recent call last):
+    layoutgen.errors.LayoutgenError: prove: name one of --json and --latex
+    """
+    from layoutgen.errors import LayoutgenError
+
+    if sum(chosen.values()) > 1:
+        *others, last = (f"--{form}" for form in chosen)
+        raise LayoutgenError(f"{command}: name one of {', '.join(others)} and {last}")
+
+
 def print_json(value: Any) -> None:
     """Print JSON; what JSON has no number for, an infinity or NaN, becomes null."""
     click.echo(json.dumps(_finite(value), indent=2, allow_nan=False))

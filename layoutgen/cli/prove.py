@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import derive_tiling, json_option, print_json, tiling_options
+from layoutgen.cli.options import check_one_form, derive_tiling, json_option, print_json, tiling_options
 
 if TYPE_CHECKING:
     from layoutgen.proofs import Verdict
@@ -28,6 +28,7 @@ def prove(context: click.Context, /, file: str | None, as_json: bool, latex: boo
     """
     from layoutgen.errors import LayoutgenError
 
+    check_one_form("prove", json=as_json, latex=latex)
     edited = None
     if file is None:
         from layoutgen.proofs import prove as prove_tiling

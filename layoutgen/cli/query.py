@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from layoutgen.cli.options import Command, integers, json_option, print_json, tiling_options
+from layoutgen.cli.options import Command, check_one_form, integers, json_option, print_json, tiling_options
 
 if TYPE_CHECKING:
     from layoutgen.algebra import LinearLayout
     from layoutgen.tiling.named import Holding
 
-OPERANDS = ("a", "b", "accumulator")
+COORDINATES = {"a": "mk", "b": "nk", "accumulator": "mn"}
+"""Operand -> the names of its coordinates, of which the options --block-m, --block-n and --block-k give the sizes."""
 
 
 def query_options(function: Command) -> Command:
     """The options of both queries: which layout, and how the answer is printed."""
     options: tuple[Callable[[Command], Command], ...] = (
-        click.option("--operand", type=click.Choice(OPERANDS), required=True, help="Which operand's layout."),
+        click.option("--operand", type=click.Choice(list(COORDINATES)), required=True, help="Which operand's layout."),
         tiling_options,
         click.option("--block-k", type=int, default=None, help="Depth of operand a or b.  [default: one k-step]"),
         json_option,
@@ -41,7 +42,9 @@ def where(operand: str, element: str, as_json: bool, as_csv: bool, as_markdown: 
     from layoutgen.tiling.named import where as find
 
     layout = _layout(operand, **options)
-    found = find(layout, integers(element, "element"))
+    coordinates = integers(element, "element")
+    _check_element(layout, operand, coordinates)
+    found = find(layout, coordinates)
     _print(found, operand, as_json, as_csv, as_markdown)
 
 
@@ -90,15 +93,27 @@ def _layout(operand: str, block_k: int | None, **options: Any) -> LinearLayout:
     return whole
 
 
-def _print(found: list[Holding], operand: str, as_json: bool, as_csv: bool, as_markdown: bool) -> None:
+def _check_element(layout: LinearLayout, operand: str, element: tuple[int, ...]) -> None:
+    """Refuse what is no element of a layout, and name the option that makes it one."""
     from layoutgen.errors import LayoutgenError
 
-    if as_json + as_csv + as_markdown > 1:
-        raise LayoutgenError("query: name one of --json, --csv and --markdown")
+    names = COORDINATES[operand]
+    text = ",".join(map(str, element))
+    if len(element) != len(names):
+        raise LayoutgenError(f"element {text}: must be {','.join(names)} of {operand}, for example 3,1")
+    for name, coordinate, size in zip(names, element, layout.shape, strict=True):
+        if coordinate >= size:
+            raise LayoutgenError(
+                f"element {text}: {name} must lie in 0..{size - 1}, or --block-{name} be larger than {size}"
+            )
+
+
+def _print(found: list[Holding], operand: str, as_json: bool, as_csv: bool, as_markdown: bool) -> None:
+    check_one_form("query", json=as_json, csv=as_csv, markdown=as_markdown)
     if as_json:
         print_json([{"element": list(holding.element), **holding.place} for holding in found])
         return
-    rows = [holding.row() for holding in found]
+    rows = [holding.row(COORDINATES[operand]) for holding in found]
     if as_csv or as_markdown:
         names = list(rows[0]) if rows else []
         lines = [names, *([str(value) for value in row.values()] for row in rows)]

@@ -7,6 +7,7 @@ of the library, an AssertionError.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -222,7 +223,20 @@ def _way(method: str) -> str:
 
 
 _SPECIAL = {"\\": r"\textbackslash{}", "^": r"\(\oplus\)", "~": r"\textasciitilde{}"} | {c: f"\\{c}" for c in "_%&#{}$"}
+_POWER = re.compile(r"(\w+)\^(-?\w+)")
+"""A base and its exponent are written without spaces, as in 2^3 and L^-1; sums over GF(2) with them, as in a ^ b."""
 
 
 def _escape(text: str) -> str:
+    """Return text as LaTeX sets it: powers as powers, any other ^ as a sum over GF(2)."""
+    pieces = []
+    end = 0
+    for power in _POWER.finditer(text):
+        base, exponent = map(_characters, power.groups())
+        pieces += [_characters(text[end : power.start()]), f"\\({base}^{{{exponent}}}\\)"]
+        end = power.end()
+    return "".join([*pieces, _characters(text[end:])])
+
+
+def _characters(text: str) -> str:
     return "".join(_SPECIAL.get(character, character) for character in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutgen.algebra import LinearLayout, gf2
@@ -37,9 +37,13 @@ class Holding:
     element: tuple[int, ...]
     place: Mapping[str, int]
 
-    def row(self) -> dict[str, int]:
-        """Return the hardware index, then the element, as one flat row of a table."""
-        return {**self.place, **{f"dim{i}": c for i, c in enumerate(self.element)}}
+    def row(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the hardware index, then the element's coordinates under their `names`, as one flat row of a table.
+
+        >>> Holding((3, 9), {"register": 3, "lane": 9}).row("mn")
+        {'register': 3, 'lane': 9, 'm': 3, 'n': 9}
+        """
+        return {**self.place, **dict(zip(names, self.element, strict=True))}
 
 
 def where(layout: LinearLayout, element: tuple[int, ...]) -> list[Holding]:

@@ -45,7 +45,15 @@ DERIVE = ("derive", "--atom", "m8n8k4", "--block-m", 64, "--block-n", 32, "--war
 def test_derive_json_is_the_canonical_accumulator():
     """facts: registers ni0, mi1, ni2, then the repeats; lanes mi0, ni1, mi3, ni3, mi2; warps MB."""
     found = run_json(*DERIVE)
+    assert list(found) == ["accumulator", "grouped", "fragment_a", "fragment_b"]
     assert found["accumulator"] == {
+        "register": [[0, 1], [2, 0], [0, 4], [0, 16]],
+        "lane": [[1, 0], [0, 2], [8, 0], [0, 8], [4, 0]],
+        "warp": [[16, 0], [32, 0]],
+        "block": [],
+        "shape": [64, 32],
+    }
+    assert found["grouped"] == {
         "register": [[0, 0, 0, 0, 0, 0, 1], [0, 0, 2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 1, 0, 0, 0]],
         "lane": [
             [0, 0, 1, 0, 0, 0, 0],
@@ -75,7 +83,10 @@ def test_derive_json_is_the_canonical_accumulator():
 
 
 def test_derive_in_other_forms():
-    assert "reshape [16, 2, 2, 2, 2], permute [0, 3, 2, 1, 4]" in run(*DERIVE).stdout
+    text = run(*DERIVE).stdout
+    assert "\naccumulator [64, 32]\n" in text
+    assert "\ngrouped [4, 2, 8, 2, 2, 2, 4]\n" in text
+    assert "reshape [16, 2, 2, 2, 2], permute [0, 3, 2, 1, 4]" in text
     assert r"m_{1} &= v_{1} \\" in run(*DERIVE, "--latex").stdout
     gluon = run(*DERIVE, "--gluon").stdout
     assert "gl.DistributedLinearLayout(" in gluon
@@ -105,6 +116,14 @@ def test_prove_a_tiling():
     found = run_json("prove", *DERIVE[1:])
     assert found["proved"] is True
     assert {verdict["claim"] for verdict in found["verdicts"]} == {1, 2, 3, 4}
+
+
+def test_proofs_as_latex_have_powers():
+    for words in (DERIVE[1:], (GENERATED / "matmul_64x64x32.py",)):
+        text = run("prove", *words, "--latex").stdout
+        assert re.search(r"has \\\(2\^\{\d\}\\\) owners\.", text)
+        assert r"R = F \(L^{-1}\) reads" in text
+        assert r"\oplus" not in text
 
 
 def test_prove_a_file_and_its_mutant(tmp_path):
@@ -197,7 +216,9 @@ def test_compile_for_another_launch(tmp_path):
 
 
 def test_without_a_block_the_profile_chooses_it():
-    assert run_json("derive")["accumulator"]["shape"] == [8, 2, 8, 8, 2, 2, 4]
+    found = run_json("derive")
+    assert found["accumulator"]["shape"] == [128, 128]
+    assert found["grouped"]["shape"] == [8, 2, 8, 8, 2, 2, 4]
 
 
 BAD = [
@@ -226,6 +247,7 @@ BAD = [
     (("derive", "--atom", "m9n9k9", "--block-m", 64, "--block-n", 32), "atom m9n9k9: not in the catalogue"),
     ((*DERIVE, "--arrangement", "x3,n3"), "'x3' is not a row"),
     (("derive", "--profile", "nocard", "--block-m", 64, "--block-n", 32), "profile nocard: unknown"),
+    (("prove", "--json", "--latex"), "prove: name one of --json and --latex"),
     (("prove", "missing.py"), "no such file or directory"),
     (("prove", GENERATED / "matmul_64x64x32.py", "--block-m", 64), "takes no --block-m"),
     (("prove", __file__), "has no REQUEST"),

@@ -20,13 +20,21 @@ def test_where_as_text_json_csv_and_markdown() -> None:
     query = ("where", "--operand", "accumulator", "--element", "3,9")
     assert run(*query).output == "accumulator[3, 9] in lane 9, register 3\n"
     assert json.loads(run(*query, "--json").output) == [{"element": [3, 9], "register": 3, "lane": 9}]
-    assert run(*query, "--csv").output == "register,lane,dim0,dim1\n3,9,3,9\n"
+    assert run(*query, "--csv").output == "register,lane,m,n\n3,9,3,9\n"
     assert run(*query, "--markdown").output == (
-        "| register | lane | dim0 | dim1 |\n| --- | --- | --- | --- |\n| 3 | 9 | 3 | 9 |\n"
+        "| register | lane | m | n |\n| --- | --- | --- | --- |\n| 3 | 9 | 3 | 9 |\n"
     )
 
 
+def test_a_larger_block_has_the_element_that_was_refused() -> None:
+    for operand, element, size in (("accumulator", "16,0", "m"), ("accumulator", "0,16", "n"), ("b", "0,4", "k")):
+        query = ("where", "--operand", operand, "--element", element)
+        assert run(*query).exit_code == 2
+        assert run(*query, f"--block-{size}", 32).exit_code == 0
+
+
 def test_what() -> None:
+    assert run("what", "--operand", "b", "--lane", 0, "--register", 1, "--csv").output == "register,lane,n,k\n1,0,0,1\n"
     assert run("what", "--operand", "a", "--lane", 5, "--register", 2).output == "a[9, 2] in lane 5, register 2\n"
     assert len(run("what", "--operand", "b", "--lane", 5).output.splitlines()) == 4
     warps = run("what", "--operand", "a", "--block-m", 32, "--block-n", 16, "--warps", "2x1", "--warp", 1, "--lane", 0)
@@ -62,11 +70,24 @@ def test_explain_reads_every_notation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("explain", "x", "accumulator"), "layout 'x': cannot be read; it must be a JSON object"),
+        (("explain", "x + y", "accumulator"), "layout 'x + y': cannot be read; it must be a JSON object"),
+        (
+            ("explain", "acumulator", "operand_a"),
+            "layout 'acumulator': not a derived one; these are accumulator, grouped",
+        ),
         (("explain", "nowhere.json", "accumulator"), "explain: nowhere.json: no such file or directory"),
         (("explain", *P, "--method", "magic"), "method 'magic': must be one of rank, symbolic, exhaustive"),
         (("explain", "accumulator", "fragment_a", "--block-m", 16, "--block-n", 32), "they must be one tensor"),
-        (("where", "--operand", "a", "--element", "16,0"), "dim0 must lie in 0..15"),
+        (
+            ("where", "--operand", "a", "--element", "16,0"),
+            "element 16,0: m must lie in 0..15, or --block-m be larger than 16",
+        ),
+        (
+            ("where", "--operand", "b", "--element", "0,4"),
+            "element 0,4: k must lie in 0..3, or --block-k be larger than 4",
+        ),
+        (("where", "--operand", "b", "--element", "3"), "element 3: must be n,k of b"),
+        (("explain", *P, "--json", "--latex"), "explain: name one of --json and --latex"),
         (("where", "--operand", "a", "--element", "x"), "element 'x': must be a comma-separated list"),
         (("what", "--operand", "a", "--json", "--csv"), "query: name one of --json, --csv and --markdown"),
     ],
@@ -76,3 +97,10 @@ def test_bad_requests(arguments: tuple[object, ...], message: str) -> None:
     assert result.exit_code == 2
     assert message in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_what_a_conversion_costs_is_an_answer() -> None:
+    for words in (P, ("accumulator", "accumulator", *P[2:])):
+        result = run("explain", *words)
+        assert result.exit_code == 0
+        assert ("REFUTED" in result.output) == (words is P)

@@ -11,7 +11,7 @@ from layoutgen.algebra import LinearLayout, Space, classify, hardware_space
 from layoutgen.algebra.layout import Bases
 from layoutgen.atoms import atom
 from layoutgen.errors import LayoutgenError
-from layoutgen.proofs import Obligation, Refutation, methods
+from layoutgen.proofs import Certificate, Obligation, Refutation, methods
 from layoutgen.proofs.methods import METHODS, bijection, equal, latex, trivial
 from layoutgen.tiling import derive
 from tests.algebra.helpers import bijections_between, layouts
@@ -186,6 +186,14 @@ def test_latex_of_a_refutation_escapes() -> None:
         "\\paragraph{Claim 4: frag\\_a.} It holds.\n"
         "\\emph{Refuted} by exhaustion: at basis lane0, 50\\% of \\{x\\} \\(\\oplus\\) y."
     )
+
+
+def test_latex_tells_powers_from_sums() -> None:
+    facts = ("R = F L^-1", "2^10 owners", "dim0[0] = lane0 ^ lane_1 ^ 1", "2^k_0 - 1")
+    text = latex(Certificate(Obligation("x", 1, "so it is"), "rank", facts))
+    assert r"R = F \(L^{-1}\); \(2^{10}\) owners; " in text
+    assert r"dim0[0] = lane0 \(\oplus\) lane\_1 \(\oplus\) 1; " in text
+    assert r"\(2^{k\_0}\) - 1. " in text
 
 
 def test_latex_of_a_symbolic_proof_has_the_equations() -> None:

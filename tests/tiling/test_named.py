@@ -44,11 +44,11 @@ def test_the_example_of_the_manual() -> None:
     # Row 3 is a0 and v1, column 9 is v0 and q1.
     assert holding.place == {"register": 3, "lane": 9}
     assert [h.element for h in what(tiling.operand("a", 4), {"lane": 5, "register": 2})] == [(9, 2)]
-    assert what(tiling.operand("a", 4), {"lane": 5, "register": 2})[0].row() == {
+    assert what(tiling.operand("a", 4), {"lane": 5, "register": 2})[0].row("mk") == {
         "register": 2,
         "lane": 5,
-        "dim0": 9,
-        "dim1": 2,
+        "m": 9,
+        "k": 2,
     }
 
 
