@@ -42,6 +42,10 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
             else:
                 value = walk.value(node.value, names)
                 names[name] = value if isinstance(value, Polynomial | Formula) else Polynomial.symbol(name)
+    facts = TRUE
+    for test in (test for node in host.body if isinstance(node, ast.If) for test in _refused(node)):
+        value = walk.value(test, names)
+        facts &= ~value if isinstance(value, Formula) else TRUE
     constexpr = {a.arg for a in kernel.args.args if a.annotation is not None}
     values: dict[str, Polynomial] = {}
     flags: dict[str, Formula | None] = {}
@@ -53,7 +57,18 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
             flags[name] = value if isinstance(value, Formula) else None
         elif isinstance(value, Polynomial):
             values[name] = value
-    return Launch(grid, values, flags, divisors(host, kernel))
+    return Launch(grid, values, flags, divisors(host, kernel), facts)
+
+
+def _refused(node: ast.If) -> Iterator[ast.Compare]:
+    """Yield the comparisons of a name with a number of which each makes the host function raise."""
+    if not any(isinstance(inner, ast.Raise) for inner in node.body):
+        return
+    alone = isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or)
+    for test in node.test.values if isinstance(node.test, ast.BoolOp) and alone else [node.test]:
+        match test:
+            case ast.Compare(ast.Name(), [ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], [ast.Constant(int())]):
+                yield test
 
 
 class Host(dict[str, object]):

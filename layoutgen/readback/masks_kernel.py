@@ -22,6 +22,8 @@ from layoutgen.readback.reach import Reach
 SCORES = "masks of the scores cover what is seen"
 PER_SCORE = ("bias", "mask")
 """Tensors that have an element per query and key."""
+WITH_KEYS = ("k", "v", *PER_SCORE)
+"""Tensors of which a block needs what its queries see."""
 
 
 def prove_kernel(source: str, request: Request, dims: Mapping[str, Dims]) -> tuple[Verdict, ...]:
@@ -179,10 +181,11 @@ def _fault(
             return fault
         needed: list[Formula] = []
         others: set[str] = set()
-        if isinstance(request, FastAttentionRequest):
+        if isinstance(request, FastAttentionRequest) and tensor in WITH_KEYS:
             stored = places["lse"]
             if isinstance(stored, Fault):
-                return stored
+                what = f"which queries a block has is read off its stores of lse: {stored.witness}"
+                return Fault(stored.place, what, False)
             needed, others = seen(tensor, request, stored, dims["lse"])
         for kind in sorted({place.kind for place in own}):
             of_kind = Reach(symbols, dims[tensor], tuple(p for p in own if p.kind == kind), given)
@@ -196,8 +199,6 @@ def seen(
     tensor: str, request: FastAttentionRequest, stored: Sequence[Place], dims: Dims
 ) -> tuple[list[Formula], set[str]]:
     """Return which elements a block must touch: of what has keys, those that one of its queries sees."""
-    if tensor not in ("k", "v", *PER_SCORE):
-        return [], set()
     formulas: list[Formula] = []
     others: set[str] = set()
     query = element("query")
@@ -227,7 +228,7 @@ def _verdict(tensor: str, dims: Dims, request: Request, places: Sequence[Place],
     kinds = sorted({f"{place.kind}s" for place in places}) or ["accesses"]
     shape = ", ".join(str(length) for _, _, length in dims)
     hidden = isinstance(request, FastAttentionRequest) and (request.left is not None or request.right is not None)
-    inside = "that a block's queries see " if hidden and tensor in ("k", "v", *PER_SCORE) else ""
+    inside = "that a block's queries see " if hidden and tensor in WITH_KEYS else ""
     obligation = Obligation(
         f"{' and '.join(kinds)} of {tensor} cover it",
         6,

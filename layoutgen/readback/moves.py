@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import copy
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutgen.proofs import Certificate, Obligation, Refutation, Verdict
@@ -24,32 +25,115 @@ MOVES = (
     "_reinterpret",
     "inline_asm_elementwise",
     "SwizzledSharedLayout",
+    "barrier",
 )
 """Calls that say where a tile goes, and to which instruction. gl.load and gl.store are a matter of their masks."""
 
 
+HAND_ON = (ast.Name, ast.Tuple, ast.Call)
+"""Expressions that hand on values as they are, if a call among them is a move."""
+
+
 @dataclass(frozen=True)
 class Move:
-    function: str
+    """One move, as text, and where it stands: its function, and the loops and branches within."""
+
+    place: str
     line: int
     text: str
 
 
 def moves(source: str) -> Iterator[Move]:
-    """Yield the moves of a file's functions and its shared layouts, in the order of the text, with their arguments."""
-    for statement in ast.parse(source).body:
-        place = statement.name if isinstance(statement, ast.FunctionDef) else "the file"
-        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and _is_move(node)]
-        for call in sorted(calls, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)):
-            arguments = [ast.unparse(argument) for argument in (*call.args, *call.keywords)]
-            yield Move(place, call.lineno, f"{_name(call)}({', '.join(arguments)})")
+    """Yield the moves of a file, in the order of its text, with what they take and where it goes.
+
+    Moves are the calls in MOVES, calls of functions of the file that have moves, what is bound to or returned from
+    such a call, and names that are bound to other names. Of what a move takes arithmetic is left out: it has no place.
+    """
+    tree = ast.parse(source)
+    moving = _moving({node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)})
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield from _within(statement.body, statement.name, moving, statement.name in moving)
+        else:
+            yield from _calls(statement, "the file", moving)
+
+
+def _moving(functions: Mapping[str, ast.FunctionDef]) -> frozenset[str]:
+    """Return the functions that have a move, or call one that has."""
+    found: set[str] = set()
+    while True:
+        more = {
+            name
+            for name, function in functions.items()
+            if any(isinstance(node, ast.Call) and _is_move(node, found) for node in ast.walk(function))
+        }
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+def _within(body: Sequence[ast.stmt], place: str, moving: frozenset[str], handed: bool) -> Iterator[Move]:
+    """Yield the moves of statements; `handed`: names that are bound to names or returned count."""
+    for statement in body:
+        blocks = [
+            (f"{type(statement).__name__.lower()}{' else' * (part == 'orelse')}", getattr(statement, part))
+            for part in ("body", "orelse")
+            if getattr(statement, part, None)
+        ]
+        if blocks:
+            for field in ("test", "iter"):
+                if isinstance(head := getattr(statement, field, None), ast.expr):
+                    yield from _calls(head, place, moving)
+            for kind, inner in blocks:
+                yield from _within(inner, f"{place}, {kind}", moving, handed)
+            continue
+        yield from _calls(statement, place, moving)
+        value = getattr(statement, "value", None)
+        if (
+            not handed
+            or not isinstance(value, HAND_ON)
+            or (isinstance(value, ast.Call) and not _is_move(value, moving))
+        ):
+            continue
+        if isinstance(statement, ast.Assign):
+            targets = ", ".join(map(ast.unparse, statement.targets))
+            yield Move(place, statement.lineno, f"{targets} = {_without_arithmetic(value)}")
+        elif isinstance(statement, ast.Return):
+            yield Move(place, statement.lineno, f"return {_without_arithmetic(value)}")
+
+
+def _calls(node: ast.AST, place: str, moving: Collection[str]) -> Iterator[Move]:
+    """Yield the calls that are moves, inner ones first."""
+    calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and _is_move(call, moving)]
+    for call in sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)):
+        if isinstance(call.func, ast.Attribute):
+            arguments = ", ".join(ast.unparse(argument) for argument in (*call.args, *call.keywords))
+            yield Move(place, call.lineno, f"{_without_arithmetic(call.func)}({arguments})")
+        else:
+            yield Move(place, call.lineno, _without_arithmetic(call))
+
+
+class _Arithmetic(ast.NodeTransformer):
+    """Puts dots in the place of arithmetic."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        negative = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+        if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.UnaryOp) and not negative:
+            return ast.Name("...")
+        return super().generic_visit(node)
+
+
+def _without_arithmetic(node: ast.expr) -> str:
+    return ast.unparse(_Arithmetic().visit(copy.deepcopy(node)))
 
 
 def _name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
-def _is_move(call: ast.Call) -> bool:
+def _is_move(call: ast.Call, moving: Collection[str]) -> bool:
+    if isinstance(call.func, ast.Name):
+        return call.func.id in moving
     if _name(call) not in MOVES or not isinstance(call.func, ast.Attribute):
         return False
     of_gl = isinstance(call.func.value, ast.Name) and call.func.value.id == "gl"
@@ -59,12 +143,15 @@ def _is_move(call: ast.Call) -> bool:
 def prove_moves(source: str, emitted: str) -> Verdict:
     """Compare the moves of a file with those of what its request emits, which rest on the proved plan."""
     obligation = Obligation(
-        "the code moves its tiles as planned", 5, "each reshape, permutation, slice and buffer is that of the plan"
+        "the code moves its tiles as planned",
+        5,
+        "each reshape, permutation, slice and buffer is that of the plan, and each operand and result",
     )
     have, want = list(moves(source)), list(moves(emitted))
     for found, planned in zip(have, want, strict=False):
-        if (found.function, found.text) != (planned.function, planned.text):
-            witness = f"{found.function} has {found.text}; the plan has {planned.text}"
+        if (found.place, found.text) != (planned.place, planned.text):
+            elsewhere = "" if found.place == planned.place else f" in {planned.place}"
+            witness = f"{found.place} has {found.text}; the plan has {planned.text}{elsewhere}"
             return Refutation(obligation, "exhaustive", f"line {found.line}", witness)
     if len(have) != len(want):
         longer, who = (have, "the file") if len(have) > len(want) else (want, "the plan")

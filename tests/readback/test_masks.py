@@ -75,7 +75,7 @@ ATTENTION_EDITS = [
     ("column < 72", "column < 80", "72 lies outside and is touched"),
     ("column < 72", "column < 64", "head dim 64. is missed"),
     ("inside = row < rows", "inside = row <= rows", "t_q = 1, 1 lies outside and is touched"),
-    ("gl.program_id(1) // group", "gl.program_id(1)", "lies outside and is touched"),
+    ("gl.program_id(1) // group", "gl.program_id(1)", "heads = 2, kv_heads = 1, .* 1 lies outside and is touched"),
     ("heads % kv_heads", "heads < kv_heads", "cannot be followed"),
     ("visible & (row[:, None] < queries)", "visible", "t_q = 1, 1 lies outside and is touched"),
     ("stride_kt, stride_kd, keys, 32, 0, 64", "stride_kt, stride_kd, keys, 32, 0, 32", "head dim 32. is missed"),

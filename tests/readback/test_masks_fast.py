@@ -288,3 +288,14 @@ def test_execution_confirms_the_witness(made: lg.Kernel, old: str, new: str, tmp
         path = tmp_path / f"{name}.py"
         path.write_text(source)
         assert run_kernel(read_kernel(path), Launch(shape, inputs="nan")).passed == right, witness
+
+
+def test_a_store_that_is_not_followed_is_the_fault_of_what_rests_on_it_alone() -> None:
+    """The queries of a block are read off the stores of lse: K, V and the scores rest on them, Q and O do not."""
+    made = attention()
+    source = made.source.replace("lse + row.to(gl.int64) * stride_lt", "lse + row.to(gl.int64) * stride_ot")
+    assert source != made.source
+    verdicts = {verdict.obligation.name: verdict for verdict in prove_masks(source, made.request)}
+    wrong = {name.split(" of ")[1].removesuffix(" cover it") for name, verdict in verdicts.items() if not verdict.holds}
+    assert wrong == {"lse", "k", "v", "the scores cover what is seen"}
+    assert "its stores of lse: " in str(verdicts["loads of k cover it"])
