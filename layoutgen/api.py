@@ -190,6 +190,11 @@ def attention(
     """
     kind = attention_design(design, features)
     check_fields(kind, features)
+    if kind.most_head_dim < head_dim <= FastAttentionRequest.most_head_dim:
+        raise LayoutgenError(
+            f"head dim {head_dim}: design {design} takes at most {kind.most_head_dim}; take that, or design "
+            f"{FastAttentionRequest.design}, which takes what the card holds, to {FastAttentionRequest.most_head_dim}"
+        )
     check_head_dim(head_dim, kind.most_head_dim)
     card, unit = load_profile(profile), unit_of(profile)
     given = {name: size for name, size in (("block_m", block_m), ("block_n", block_n)) if size is not None}

@@ -96,14 +96,18 @@ def emit(
 
     modes = [name for name, chosen in (("--list", as_list), ("--check", check), ("--diff", diff)) if chosen]
     if len(modes) + (family is not None) != 1:
-        raise LayoutgenError("emit: name exactly one of attention, matmul, all, --list, --check and --diff")
+        raise LayoutgenError(
+            "emit: name exactly one of attention, matmul, all, --list, --check and --diff; the last three are "
+            "about the whole default set"
+        )
     given = {name: value for name, value in options.items() if value is not None}
     allowed = BY_FAMILY[family] if family else set()
     for name in given:
         if name not in allowed:
             takers = [key for key, names in BY_FAMILY.items() if name in names]
+            take = "takes" if len(takers) == 1 else "take"
             raise LayoutgenError(
-                f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}, which {' and '.join(takers)} take"
+                f"emit {family or modes[0]}: takes no --{name.replace('_', '-')}, which {' and '.join(takers)} {take}"
             )
     if check or diff:
         context.exit(_check(Path(output or "generated"), diff, as_json))
@@ -162,20 +166,19 @@ def window(text: str) -> tuple[int, ...]:
     from layoutgen.errors import LayoutgenError
 
     parts = [part.strip() for part in text.split(",")]
-    if not all(part == "-1" or part.isdecimal() for part in parts):
+    if len(parts) != 2 or not all(part == "-1" or part.isdecimal() for part in parts):
         raise LayoutgenError(f"window {text!r}: must be two numbers, left and right, or -1 for all; for example 128,0")
     return tuple(int(part) for part in parts)
 
 
 def _write(kernels: tuple[Kernel, ...], output: str | None, as_json: bool) -> None:
-    from layoutgen.emission import describe
     from layoutgen.errors import LayoutgenError
 
     if output is None:
         if len(kernels) > 1:
             raise LayoutgenError("emit all: name a folder, for example -o generated")
         if as_json:
-            print_json(describe(kernels[0].request))
+            print_json(_described(kernels[0]))
         else:
             click.echo(kernels[0].source, nl=False)
         return
@@ -184,11 +187,17 @@ def _write(kernels: tuple[Kernel, ...], output: str | None, as_json: bool) -> No
     written = []
     for kernel in kernels:
         path = kernel.write(output)
-        written.append({"path": str(path), **describe(kernel.request)})
+        written.append({"path": str(path), **_described(kernel)})
         if not as_json:
             click.echo(f"{path}: {len(kernel.proofs)} obligations proved, {len(kernel.source.splitlines())} lines")
     if as_json:
         print_json(written)
+
+
+def _described(kernel: Kernel) -> dict[str, Any]:
+    from layoutgen.emission import describe
+
+    return {**describe(kernel.request), "obligations": len(kernel.proofs)}
 
 
 def _list(as_json: bool) -> None:

@@ -36,10 +36,17 @@ def inspect(
     from layoutgen.sass import report
     from layoutgen.sass.hazards import warnings as control_code_warnings
     from layoutgen.sass.inspection import Inspection, inspect, instruction_dicts
-    from layoutgen.toolchain import compile_kernel
+    from layoutgen.toolchain import compile_kernel, read_kernel
 
     if each and vs is not None:
         raise LayoutgenError("inspect: --instructions shows one kernel, --vs two; ask for one of them")
+
+    if vs is not None:
+        families = [read_kernel(path).request.family for path in (file, vs)]
+        if len(set(families)) > 1:
+            raise LayoutgenError(
+                f"inspect {file} --vs {vs}: one is {families[0]}, the other {families[1]}; name two files of one family"
+            )
 
     def one(path: str) -> Inspection:
         kernel = read_for_compiling(path)

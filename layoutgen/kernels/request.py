@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -115,9 +116,12 @@ def chosen_design(
     for name in features:
         if name not in fields_of(designs[design]):
             takers = [known for known, kind in designs.items() if name in fields_of(kind)]
+            known = dict.fromkeys(field for kind in designs.values() for field in fields_of(kind))
+            near = get_close_matches(name, known)
             raise LayoutgenError(
                 f"{family}, design {design}: takes no {name}"
-                + (f"; {takers[0]} does: add --design {takers[0]}" if takers else "")
+                + (f"; {takers[0]} does: take design {takers[0]}" if takers else "")
+                + (f"; what is near it is called {' or '.join(near)}" if near and not takers else "")
             )
     return designs[design]
 

@@ -27,7 +27,11 @@ class KernelFile:
 
     @property
     def request(self) -> Request:
-        return request_from_dict(self.data["REQUEST"])
+        """What the file was emitted for. Raises LayoutgenError, with the file's name, when its REQUEST is none."""
+        try:
+            return request_from_dict(self.data["REQUEST"])
+        except LayoutgenError as error:
+            raise type(error)(f"{self.path}: {error}") from error
 
     @property
     def kernel(self) -> str:
@@ -80,7 +84,10 @@ def read_kernel(path: Path | str) -> KernelFile:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LayoutgenError(f"{str(path)[:80]}: {reason}; name an emitted kernel file") from error
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+    except SyntaxError as error:
+        where = f"line {error.lineno}: " if error.lineno else ""
+        raise LayoutgenError(f"{path}: not a Python file: {where}{error.msg}; name an emitted kernel file") from error
+    except (ValueError, MemoryError, RecursionError) as error:
         raise LayoutgenError(f"{path}: not a Python file: {_line(error)}; name an emitted kernel file") from error
     data = {name: _literal(path, name, value) for name, value in _bindings(path, tree).items() if name in MODULE_DATA}
     missing = [name for name in MODULE_DATA if name not in data]

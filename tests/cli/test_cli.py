@@ -137,6 +137,21 @@ def test_prove_a_file_and_its_mutant(tmp_path):
     assert run_json("prove", edited, code=1)["proved"] is False
 
 
+def test_a_file_with_a_wrong_request_is_named(tmp_path):
+    edited = tmp_path / "edited.py"
+    source = (GENERATED / "matmul_64x64x32.py").read_text()
+    for old, new, said in (
+        ('"block_m": 64', '"block_m": 48', "block_m = 48: must be a power of two"),
+        ("def matmul(a", "def matmul((a", f"not a Python file: line {line_of(source, 'def matmul(a')}: "),
+    ):
+        edited.write_text(source.replace(old, new))
+        assert run("prove", edited, code=2).stderr.startswith(f"layoutgen: {edited}: {said}")
+
+
+def line_of(text, part):
+    return text[: text.index(part)].count("\n") + 1
+
+
 def test_prove_says_when_the_code_was_edited(tmp_path):
     edited = tmp_path / "edited.py"
     edited.write_text((GENERATED / "matmul_64x64x32.py").read_text().replace("gl.barrier()", "gl.barrier() "))
@@ -156,6 +171,9 @@ def test_emit_to_standard_output_file_and_folder(tmp_path):
     assert (tmp_path / "kernel.py").read_text() == source
     run("emit", "attention", "--head-dim", 96, "-o", tmp_path)
     assert (tmp_path / "attention_d96_64x32.py").read_text() == source
+    (said,) = run_json("emit", "attention", "--head-dim", 96, "-o", tmp_path)
+    assert said["obligations"] == len(lg.attention(head_dim=96).proofs)
+    assert said["path"] == str(tmp_path / "attention_d96_64x32.py")
 
 
 def test_emit_runs_the_command_of_its_own_header():
@@ -251,15 +269,24 @@ BAD = [
     (("prove", "missing.py"), "no such file or directory"),
     (("prove", GENERATED / "matmul_64x64x32.py", "--block-m", 64), "takes no --block-m"),
     (("prove", __file__), "has no REQUEST"),
+    (
+        ("inspect", GENERATED / "matmul_64x64x32.py", "--vs", GENERATED / "attention_d64_64x32.py"),
+        "one is matmul, the other attention; name two files of one family",
+    ),
     (("emit",), "name exactly one of attention, matmul, all"),
     (("emit", "attention"), "--head-dim is needed"),
     (("emit", "attention", "--head-dim", 8), "head dim 8: must lie in 16..256; the nearest legal one is 16"),
-    (("emit", "attention", "--head-dim", 300), "the nearest legal one is 256"),
+    (("emit", "attention", "--head-dim", 300), "takes at most 256; take that, or design fast"),
+    (("emit", "attention", "--head-dim", 1025), "the nearest legal one is 256"),
     (("emit", "attention", "--head-dim", 96, "--split", "64,x"), "split '64,x': must be a comma-separated list"),
     (("emit", "attention", "--head-dim", 112, "--split", "64,32,16"), "has three parts; at most two are allowed"),
-    (("emit", "attention", "--head-dim", 96, "--block-k", 32), "takes no --block-k, which matmul take"),
-    (("emit", "matmul", "--bias"), "takes no bias; fast does: add --design fast"),
-    (("emit", "attention", "--head-dim", 128, "--causal"), "takes no causal; fast does: add --design fast"),
+    (("emit", "attention", "--head-dim", 96, "--block-k", 32), "takes no --block-k, which matmul takes"),
+    (("emit", "all", "--bias"), "takes no --bias, which attention and matmul take"),
+    (("emit", "all", "--check", "-o", "x"), "--diff; the last three are about the whole default set"),
+    (("emit", "attention", "--head-dim", 64, "--design", "fast", "--window", 128), "window '128': must be two numbers"),
+    (("emit", "attention", "--design", "fast", "--head-dim", 64, "--window=-5,0"), "window '-5,0': must be two"),
+    (("emit", "matmul", "--bias"), "takes no bias; fast does: take design fast"),
+    (("emit", "attention", "--head-dim", 128, "--causal"), "takes no causal; fast does: take design fast"),
     (("emit", "matmul", "--shape", "1,4096,4096,1024"), "a shape chooses among the tiles of the fast design"),
     (("emit", "matmul", "--design", "fast", "--epilogue", "swish"), "name one of none, relu, silu, gelu, gelu_tanh"),
     (("emit", "matmul", "--block-n", 96), "block_n = 96: must be a power of two"),

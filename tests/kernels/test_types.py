@@ -104,6 +104,23 @@ def test_what_a_file_says_is_not_guessed_at(change, message):
         request_from_dict({**data, **change})
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: lg.attention(head_dim=64, casual=True), "takes no casual; what is near it is called causal$"),
+        (
+            lambda: lg.attention(head_dim=64, design="fast", sink=True),
+            "takes no sink; what is near it is called sinks$",
+        ),
+        (lambda: lg.matmul(b_orders="nk"), "takes no b_orders; what is near it is called b_order or a_order$"),
+        (lambda: lg.matmul(frobnicate=1), "takes no frobnicate$"),
+    ],
+)
+def test_a_mistyped_feature_is_told_its_neighbours(make, message):
+    with pytest.raises(LayoutgenError, match=message):
+        make()
+
+
 def test_a_feature_of_the_other_design_is_refused():
     data = lg.matmul(**PRODUCT, split_k=2).request.as_dict()
     del data["design"]

@@ -30,9 +30,9 @@ def test_reading_executes_nothing(tmp_path):
     ("text", "message"),
     [
         ("", "has no REQUEST, OPTIONS, KERNEL, SIGNATURE; name a file that `layoutgen emit` wrote"),
-        ("x = (", "not a Python file"),
+        ("x = (", "kernel.py: not a Python file: line 1: '\\(' was never closed; name"),
         (SOURCE.replace('KERNEL = "matmul_kernel"', "KERNEL = str(1)"), "KERNEL is not a literal"),
-        (SOURCE.replace('"kernel": "matmul"', '"kernel": "other"'), "kernel 'other' is unknown"),
+        (SOURCE.replace('"kernel": "matmul"', '"kernel": "other"'), r"kernel\.py: request: kernel 'other' is unknown"),
     ],
 )
 def test_refused(tmp_path, text, message):
