@@ -88,7 +88,11 @@ def _print(result: RunResult, lines: bool) -> None:
         click.echo(f"  LSE error     {result.lse_error:.3g}")
     click.echo(f"  shared        {found['wavefronts']} wavefronts, {found['least_wavefronts']} at least")
     click.echo(f"  global        {found['sectors']} sectors, {found['least_sectors']} at least")
-    click.echo(f"  executed      {found['instructions']} warp instructions, {found['mma']} mma, {result.seconds:.1f} s")
+    click.echo(f"  executed      {found['instructions']} warp instructions, {found['mma']} mma")
+    click.echo(
+        f"  time          {result.build_seconds:.1f} s to compile, "
+        f"{result.seconds - result.build_seconds:.1f} s to execute and compare"
+    )
     click.echo(f"  findings      {len(result.findings) or 'none'}")
     for finding in result.findings:
         click.echo(f"    {finding}")

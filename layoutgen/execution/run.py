@@ -29,7 +29,8 @@ class RunResult:
     """What a run found. Errors are absolute against float64; `max_rel_error` is relative to the largest result.
 
     `bound` is what the main output may be off by where its error is largest, and `bound_share` how near any element
-    of any output comes to its own bound: above 1 the kernel is wrong. `lse_error` is None for matmul. `machine` is what
+    of any output comes to its own bound: above 1 the kernel is wrong. `lse_error` is None for matmul. Of the `seconds`
+    that all of it took, `build_seconds` are Triton's and ptxas's, or those of their cache. `machine` is what
     the machine code did, at the level `sass`; all else is of the PTX. Where one call launches several kernels, `report`
     and `build` are of the one that the request is about, and `reports` of all, in order.
     """
@@ -43,6 +44,7 @@ class RunResult:
     build: Build
     outputs: dict[str, NDArray[Any]]
     seconds: float
+    build_seconds: float
     reports: tuple[LaunchReport, ...]
     machine: MachineRun | None = None
 
@@ -75,6 +77,7 @@ class RunResult:
             "instructions": total.instructions,
             "mma": total.mma,
             "seconds": self.seconds,
+            "build_seconds": self.build_seconds,
             "machine_code": None
             if self.machine is None
             else {
@@ -111,7 +114,9 @@ def run_kernel(
     check_size(request, launch)
     placed = place(request, launch, np.random.default_rng(launch.seed))
     arrays = {name: argument.array for name, argument in placed.items()}
+    placed_at = time.perf_counter()
     builds = [build_kernel(file, arch, arrays, kernel) for kernel in file.kernels]
+    build_seconds = time.perf_counter() - placed_at
     tensors = {name: argument.tensor(name) for name, argument in placed.items()}
     reports, ptx = execute_ptx(builds, tensors, mma, progress)
     written = {name: tensor for name, tensor in tensors.items() if name in WRITTEN}
@@ -142,6 +147,7 @@ def run_kernel(
         build=builds[file.kernels.index(file.kernel)],
         outputs=outputs,
         seconds=time.perf_counter() - began,
+        build_seconds=build_seconds,
         reports=reports,
         machine=machine,
     )

@@ -97,6 +97,11 @@ class Inspection:
         return Counter(dict(counted.most_common()))
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The kernels that a call launches beside this one, and of which nothing is said here."""
+        return tuple(name for name in self.request.kernels if name != self.compiled.kernel)
+
+    @property
     def hmma(self) -> int:
         return self.loop.count("HMMA")
 
@@ -194,6 +199,8 @@ class Inspection:
         """Return what a program could want as plain data."""
         result: dict[str, Any] = {
             "kernel": self.name,
+            "function": self.compiled.kernel,
+            "others": list(self.others),
             "arch": self.compiled.arch,
             "triton": self.compiled.triton,
             "profile": self.profile.name,

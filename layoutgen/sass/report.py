@@ -32,6 +32,7 @@ def summary(found: Inspection, clock_mhz: int | None = None) -> str:
     spilled = compiled.spill_stores + compiled.spill_loads
     lines = [
         f"{found.name} for {compiled.arch} ({found.profile.name}), Triton {compiled.triton}: {DISCLAIMER}",
+        *_kernels(found),
         f"  resources   {compiled.registers} registers a thread, {spilled} bytes spilled, "
         f"{compiled.shared_bytes} bytes shared",
         f"  occupancy   {found.occupied}",
@@ -66,6 +67,16 @@ def summary(found: Inspection, clock_mhz: int | None = None) -> str:
     lines += ["", "Source lines that take the most of a warp's cycles"]
     lines += ["  " + line for line in table(_lines(found), left=1)]
     return "\n".join(lines)
+
+
+def _kernels(found: Inspection) -> list[str]:
+    """Return which kernel is shown, where a call launches others too."""
+    if not found.others:
+        return []
+    return [
+        f"  kernel      {found.compiled.kernel} alone; a call also launches {', '.join(found.others)}: "
+        "`layoutgen compile` shows what they take"
+    ]
 
 
 def _reasons(found: Inspection) -> list[tuple[str, str, str]]:
@@ -126,6 +137,9 @@ def instructions(found: Inspection) -> str:
 def versus(one: Inspection, other: Inspection, clock_mhz: int | None = None) -> str:
     """Set two inspections side by side."""
     rows: list[tuple[str, ...]] = [("", one.name, other.name)]
+    if one.others or other.others:
+        rows.append(("kernel", one.compiled.kernel, other.compiled.kernel))
+        rows.append(("not shown", *(", ".join(found.others) or "-" for found in (one, other))))
     for label, value in (
         ("tile", _tile),
         ("registers", lambda i: str(i.compiled.registers)),

@@ -65,7 +65,17 @@ class Compiled(Build):
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a program could want, the texts excepted."""
-        names = ("arch", "triton", "request", "registers", "spill_stores", "spill_loads", "shared_bytes", "num_warps")
+        names = (
+            "kernel",
+            "arch",
+            "triton",
+            "request",
+            "registers",
+            "spill_stores",
+            "spill_loads",
+            "shared_bytes",
+            "num_warps",
+        )
         result = {name: getattr(self, name) for name in names}
         return result | {
             "hmma": self.hmma,
@@ -157,12 +167,14 @@ def _launch(
     return (x, y, z), tuple(arguments)
 
 
-def compile_kernel(file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, **scalars: Any) -> Compiled:
-    """Build the kernel that a file's request is about, and read what ptxas and nvdisasm say of it.
+def compile_kernel(
+    file: KernelFile, arch: str, arrays: Mapping[str, Array] | None = None, kernel: str | None = None, **scalars: Any
+) -> Compiled:
+    """Build one kernel of a file, and read what ptxas and nvdisasm say of it.
 
-    Arguments are those of `build_kernel`.
+    Arguments are those of `build_kernel`: without `kernel` it is the one that the file's request is about.
     """
-    build = build_kernel(file, arch, arrays, **scalars)
+    build = build_kernel(file, arch, arrays, kernel, **scalars)
     own, resources = assemble(build.ptx, arch, tuple(str(file.options.get("ptx_options", "")).split()))
     code = f".text.{build.kernel}"
     if sections(own)[code] != sections(build.cubin)[code]:

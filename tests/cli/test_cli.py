@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,8 @@ def test_compile(tmp_path):
     files = {name: tmp_path / f"kernel.{name}" for name in ("ptx", "sass", "cubin")}
     words = [word for name, path in files.items() for word in (f"--{name}", path)]
     found = run_json("compile", GENERATED / "matmul_64x64x32.py", "--arch", "sm_70", *words)
-    assert set(found) == {
+    assert found["kernels"] == [{key: found[key] for key in found["kernels"][0]}]
+    assert set(found) - {"kernel", "kernels"} == {
         "arch", "triton", "request", "registers", "spill_stores", "spill_loads",
         "shared_bytes", "num_warps", "hmma", "params", "agreements",
     }  # fmt: skip
@@ -216,6 +218,29 @@ def test_compile(tmp_path):
     assert files["sass"].read_text().count("HMMA") == 128
     assert files["cubin"].read_bytes()[:4] == b"\x7fELF"
     assert "HMMA          128" in run("compile", GENERATED / "matmul_64x64x32.py").stdout
+
+
+def test_every_kernel_of_a_call_is_compiled_and_inspect_says_which_it_shows(tmp_path):
+    path = lg.matmul(
+        design="fast", block_m=32, block_n=32, block_k=16, warps="1x1", split_k=3, out_dtype="float32"
+    ).write(tmp_path)
+    found = run_json("compile", path)
+    product, finish = found["kernels"]
+    assert (product["kernel"], finish["kernel"]) == ("matmul_kernel", "finish_kernel")
+    assert product == {key: found[key] for key in product}
+    assert finish["hmma"] == finish["shared_bytes"] == 0 < product["hmma"]
+    assert 0 < finish["registers"] < product["registers"]
+    text = run("compile", path, "--sass", tmp_path / "kernel.sass").stdout
+    for one in (product, finish):
+        assert f"{one['kernel']} for sm_70" in text
+        assert f"  registers     {one['registers']} a thread, 0 bytes spilled\n" in text
+    assert text.endswith("kernel.sass, of matmul_kernel\n")
+    assert "HMMA" in (tmp_path / "kernel.sass").read_text()
+    assert "matmul_kernel alone; a call also launches finish_kernel" in run("inspect", path).stdout
+    beside = run("inspect", path, "--vs", GENERATED / "matmul_64x64x32.py").stdout
+    assert re.search(r"^not shown +finish_kernel +-$", beside, re.MULTILINE)
+    seen = run_json("inspect", path)
+    assert (seen["function"], seen["others"]) == ("matmul_kernel", ["finish_kernel"])
 
 
 def test_compile_for_another_launch(tmp_path):
@@ -330,6 +355,24 @@ def test_json_has_no_infinity(tmp_path):
     found = run(*RUN, path, "--json", code=1).stdout
     assert json.loads(found, parse_constant=pytest.fail)["max_abs_error"] is None
     assert re.search(r"bound +\S+ there; the worst element uses inf % of its bound", run(*RUN, path, code=1).stdout)
+
+
+def test_run_tells_the_time_of_compiling_from_that_of_executing(monkeypatch):
+    from layoutgen.execution import run as running
+
+    def slow(*words):
+        time.sleep(0.3)
+        return build_kernel(*words)
+
+    build_kernel = running.build_kernel
+    before = run_json(*RUN, GENERATED / "matmul_64x64x32.py")
+    monkeypatch.setattr(running, "build_kernel", slow)
+    after = run_json(*RUN, GENERATED / "matmul_64x64x32.py")
+    assert 0 < before["build_seconds"] < before["seconds"]
+    assert 0.3 < after["build_seconds"] < after["seconds"]
+    assert re.search(
+        r"time +\d+\.\d s to compile, \d+\.\d s to execute", run(*RUN, GENERATED / "matmul_64x64x32.py").stdout
+    )
 
 
 def test_what_no_card_can_launch_fails(tmp_path):
