@@ -171,12 +171,14 @@ With longer K tiles all parts keep their sums; a warp can have half as much of C
 The additions are written as assembly that is not pure; otherwise LLVM moves those of all parts behind the tile. ptxas
 does much the same from level 2 on: nothing in a tile waits for the result of an addition, which it puts off until sums
 spill. Hence `--opt-level 1` in such a file's `OPTIONS`; at the usual level the same sources, with K tiles of 16, spill
-88 to 336 bytes and are predicted at 60 to 70 TFLOP/s. What is predicted, for `--a-order` and `--b-order`:
+84 to 532 bytes and are predicted at 59 to 70 TFLOP/s. What is predicted, for `--a-order` and `--b-order`:
 
 {apart}
 
+Without `--warps` a file has 4x1 for A [M, K] and 1x4 for A [K, M]: 10 to 14 % less than `unit` with tiles of 32.
+
 The last rows are `unit` with tiles of 16: the same barriers and the same time for loads to come, and no addition. Most
-of what is lost to `unit` with tiles of 32 is lost there already: half as many instructions between two barriers. What
+of the loss is there already, half of it for A [M, K] and B [N, K]: half as many instructions between two barriers. What
 the additions take beyond it is mostly order: ptxas collects them where it believes to be waiting for a load from
 global memory, and two warps a scheduler do not fill the gap that this leaves in the tensor core.
 
@@ -192,9 +194,10 @@ Other ways, and where the model sees their limit:
 - Tiles that stay in registers from one K tile to the next, so that no store waits: 8 to 16 registers more, which
   spill; 55 to 67.
 
-Lengths of which no vector is a multiple (1001^3) are copied element by element, for which no registers are left: the
-tile of 16 spills 440 to 584 bytes there and is predicted at 35 to 59 TFLOP/s. `--block-k 32 --warps 4x2` is better for
-them: 57 (mk, kn) and 54 (km, nk), where the tile of 16 has 40 and 35.
+Lengths of which no vector is a multiple (1001^3) are copied element by element, a register each, for which none are
+left: the tile of 16 spills 680 to 1240 bytes there and is predicted at 39 to 61 TFLOP/s. `--block-k 32 --warps 4x2` is
+better for them: 0 to 360 bytes, 49 to 65. In `unit` mode the tile of 32 spills nothing there for A [M, K], B [K, N],
+up to 88 bytes for A [K, M] and 1080 for A [M, K], B [N, K]; 76 to 85.
 """
 
 

@@ -174,9 +174,10 @@ def best_arrangement(key: Key) -> str:
     """Return the arrangement with the fewest wavefronts per K tile.
 
     Free lane bits go right above the bits that are in a thread's registers, so that the lanes of one phase of a fetch
-    read rows that are neighbours. Of two that are as good the first is taken, and the one that begins with m when parts
-    sum a K tile each: the code that ptxas makes for it spills less.
+    read rows that are neighbours. Of two that are as good the first is taken, but the one that begins with m when parts
+    sum a K tile each, or a single warp has vectors of A along m: there the code that ptxas makes for it spills less.
     """
+    rows_first = key.summed_by_part or (key.warps == (1, 1) and key.along_a == "m")
     found: dict[str, int] = {}
     refused: list[LayoutgenError] = []
     for arrangement in word_arrangements(key.oriented):
@@ -186,7 +187,7 @@ def best_arrangement(key: Key) -> str:
             refused.append(error)
     if not found:
         raise refused[0]
-    return min(found, key=lambda arrangement: (found[arrangement], key.summed_by_part and arrangement[0] != "m"))
+    return min(found, key=lambda arrangement: (found[arrangement], rows_first and arrangement[0] != "m"))
 
 
 def streamed(parts: tuple[int, int]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.kernels.expression import EPILOGUES
 from tests.kernels.launching import emitted, kernel
-from tests.sweep_log import in_parts
+from tests.sweep_log import examples, in_parts
 
 FEW = (
     kernel(a_order="km", accumulate="tile", split_k=2, bias=True, epilogue="relu", out_dtype="float32"),
@@ -71,7 +71,7 @@ def test_some(made, launch):
 
 
 @in_parts
-@settings(max_examples=20, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(made=requests(), launch=launches(140))
 def test_sweep(record_sweep, made, launch):
     record_sweep("matmul_fast", check(made, launch))

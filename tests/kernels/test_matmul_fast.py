@@ -20,7 +20,7 @@ from layoutgen.proofs import refutations
 from layoutgen.readback.source import prove_source
 from layoutgen.sass.inspection import inspect
 from layoutgen.toolchain import build_kernel, compile_kernel, read_kernel
-from tests.sweep_log import in_parts
+from tests.sweep_log import examples, in_parts
 
 FOLDER = tempfile.TemporaryDirectory(prefix="layoutgen-tests-")
 ORDERS = [(a, b) for a in ("mk", "km") for b in ("kn", "nk")]
@@ -83,7 +83,7 @@ def test_against_float64(made, shape, inputs, order, strides, misalign, seed):
 
 
 @in_parts
-@settings(max_examples=20, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(
     orders=st.sampled_from(ORDERS),
     tile=st.sampled_from(((64, 64, "1x2"), (128, 64, "2x1"), (128, 128, "2x2"), (64, 128, "2x4"))),
