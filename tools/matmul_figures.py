@@ -118,12 +118,19 @@ in it, so that skinny products are slower than said here. Chosen, A and B in fp1
 a second kernel of the file adds them, always from the first to the last, and does what follows the product. There are
 no atomics: every run gives the same bits. The caller brings the workspace, of which the file says the shapes:
 
+    layoutgen emit matmul --design fast --split-k 8 -o split.py
+
 ```python
+import torch
+import split  # on the machine with the card
+
+half = {{"device": "cuda", "dtype": torch.float16}}
+a, b, c = torch.randn(256, 16384, **half), torch.randn(16384, 256, **half), torch.empty(256, 256, **half)
 work = {{
     name: torch.empty(shape, dtype=getattr(torch, dtype), device="cuda")
-    for name, (shape, dtype) in module.workspace(a, b).items()
+    for name, (shape, dtype) in split.workspace(a, b).items()
 }}
-module.matmul(a, b, c, **work)
+split.matmul(a, b, c, **work)  # the same workspace serves the next call
 ```
 
 ## fp32 operands
