@@ -236,7 +236,7 @@ def _usual_tile(profile: str, design: str, head_dim: int, widest: int, added: bo
     """Return the block sizes of the profile's tile for `widest` columns; `added`: scores have terms to load."""
     tile = matrix_unit_flash_tile(profile, widest, design, added)
     if tile is None:
-        other = ", or take --design simple" if design == "fast" and unit_of(profile).flash else ""
+        other = ", or take design simple" if design == "fast" and unit_of(profile).flash else ""
         raise LayoutgenError(
             f"profile {profile}: design {design} has no attention tile for head dim {head_dim} there; "
             f"give block_m and block_n{other}"

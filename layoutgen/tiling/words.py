@@ -56,7 +56,7 @@ def oriented(atom: Atom, along_a: str, along_b: str) -> Atom:
             return other
     raise LayoutgenError(
         f"atom {atom.alias}: the catalogue has no form of it with neighbours of A along {along_a} and of B along "
-        f"{along_b} in a thread's registers; take --design simple"
+        f"{along_b} in a thread's registers; take design simple"
     )
 
 
