@@ -37,6 +37,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"head_dim": 192, "v_head_dim": 128},
     {"head_dim": 576, "v_head_dim": 512},
     *({"head_dim": d, "max_queries": queries} for d in (64, 96, 128) for queries in (32, 64)),
+    *({"head_dim": d, "block_m": 256, "block_n": 64} for d in (80, 96)),
 )
 COLUMNS = ("request", "tile", "registers", "spilled", "instructions / HMMA", "B / HMMA", "TFLOP/s", "simple")
 
@@ -91,6 +92,25 @@ def causal_rows(folder: Path) -> list[list[str]]:
     return result
 
 
+def tall_rows(folder: Path) -> list[list[str]]:
+    """Return, by length, the time of head dim 96 in tiles of 256x64 as a share of that in the usual ones."""
+    tiles: tuple[dict[str, int], ...] = ({}, {"block_m": 256, "block_n": 64})
+    found = []
+    for features in ({}, {"causal": True}):
+        pair = []
+        for tile in tiles:
+            file = read_kernel(lg.attention(head_dim=96, design="fast", **features, **tile).write(folder))
+            pair.append(spans(file, compile_kernel(file, "sm_70")))
+        found.append(pair)
+    return [
+        [
+            f"{length:,}",
+            *(f"{tall.cycles_per_pair(length) / usual.cycles_per_pair(length):.2f}" for usual, tall in found),
+        ]
+        for length in LENGTHS
+    ]
+
+
 def main() -> None:
     requests = [{"head_dim": 96, **features} for features in FEATURES]
     requests += [{"head_dim": head_dim} for head_dim in HEAD_DIMS if head_dim != 96]
@@ -103,6 +123,9 @@ def main() -> None:
             sys.stdout.flush()
         print("\n| queries and keys | head dim 64 | 96 | 128 |\n|---|---|---|---|")
         for cells in causal_rows(Path(folder)):
+            print("| " + " | ".join(cells) + " |")
+        print("\n| queries and keys | plain | causal |\n|---|---|---|")
+        for cells in tall_rows(Path(folder)):
             print("| " + " | ".join(cells) + " |")
 
 
