@@ -32,6 +32,10 @@ FEATURES: tuple[dict[str, Any], ...] = (
 OTHERS: tuple[dict[str, Any], ...] = (
     {"head_dim": 64, "bias": True},
     {"head_dim": 128, "bias": True},
+    {"head_dim": 256, "bias": True},
+    {"head_dim": 128, "causal": True, "bias": True},
+    {"head_dim": 128, "causal": True, "sinks": True},
+    {"head_dim": 128, "bias": True, "mask": True},
     {"head_dim": 256, "causal": True},
     {"head_dim": 64, "v_head_dim": 128},
     {"head_dim": 192, "v_head_dim": 128},
