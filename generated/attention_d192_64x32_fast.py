@@ -24,7 +24,7 @@ REQUEST = {
     "split": [128, 64],
     "bias": False,
     "arrangement": "m2,n2",
-    "warps": "4x1",
+    "warps": "2x2",
 }
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}
 KERNEL = "attention_kernel"
@@ -76,6 +76,7 @@ MATRIX_S = gl.constexpr(
             [2, 0],  # v1: m1
             [0, 8],  # v2: n3
             [0, 16],  # nb0: n4
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -86,7 +87,7 @@ MATRIX_S = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 0],  # cw0: free
         ],
         block_bases=[],
         shape=[64, 32],
@@ -94,38 +95,93 @@ MATRIX_S = gl.constexpr(
 )
 
 
-# MATRIX_S, cut into dims along which each operand is a broadcast.
-ACCUMULATOR_S = gl.constexpr(
+# S as each of 2 warps sums it over its columns of Q and K: one matrix below the other.
+PARTIAL_S = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[
-            [0, 0, 0, 0, 0, 0, 0, 1],  # v0: n0
-            [0, 0, 0, 2, 0, 0, 0, 0],  # v1: m1
-            [0, 0, 0, 0, 0, 1, 0, 0],  # v2: n3
-            [0, 0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 8],  # v2: n3
+            [0, 16],  # nb0: n4
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
-            [0, 0, 0, 1, 0, 0, 0, 0],  # a0: m0
-            [0, 0, 0, 0, 0, 0, 0, 2],  # a1: n1
-            [0, 0, 1, 0, 0, 0, 0, 0],  # q0: m2
-            [0, 0, 0, 0, 0, 0, 1, 0],  # q1: n2
-            [0, 1, 0, 0, 0, 0, 0, 0],  # b: m3
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [4, 0],  # q0: m2
+            [0, 4],  # q1: n2
+            [8, 0],  # b: m3
         ],
         warp_bases=[
-            [1, 0, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
+            [16, 0],  # mb0: m4
+            [64, 0],  # cw0: m6
         ],
         block_bases=[],
-        shape=[4, 2, 2, 4, 2, 2, 2, 4],
+        shape=[128, 32],
     )
 )
 
 
-# 8 columns of Q at once, [m, k].
+# The half of S with its low columns.
+HALF_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 1],  # v0: n0
+            [2, 0],  # v1: m1
+            [0, 8],  # v2: n3
+            [32, 0],  # mb1: m5
+        ],
+        lane_bases=[
+            [1, 0],  # a0: m0
+            [0, 2],  # a1: n1
+            [4, 0],  # q0: m2
+            [0, 4],  # q1: n2
+            [8, 0],  # b: m3
+        ],
+        warp_bases=[
+            [16, 0],  # mb0: m4
+            [0, 0],  # cw0: free
+        ],
+        block_bases=[],
+        shape=[64, 16],
+    )
+)
+
+
+# PARTIAL_S, cut into dims along which each operand is a broadcast.
+ACCUMULATOR_S = gl.constexpr(
+    gl.DistributedLinearLayout(
+        reg_bases=[
+            [0, 0, 0, 0, 0, 0, 0, 0, 1],  # v0: n0
+            [0, 0, 0, 0, 2, 0, 0, 0, 0],  # v1: m1
+            [0, 0, 0, 0, 0, 0, 1, 0, 0],  # v2: n3
+            [0, 0, 0, 0, 0, 1, 0, 0, 0],  # nb0: n4
+            [0, 2, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
+        ],
+        lane_bases=[
+            [0, 0, 0, 0, 1, 0, 0, 0, 0],  # a0: m0
+            [0, 0, 0, 0, 0, 0, 0, 0, 2],  # a1: n1
+            [0, 0, 0, 1, 0, 0, 0, 0, 0],  # q0: m2
+            [0, 0, 0, 0, 0, 0, 0, 1, 0],  # q1: n2
+            [0, 0, 1, 0, 0, 0, 0, 0, 0],  # b: m3
+        ],
+        warp_bases=[
+            [0, 1, 0, 0, 0, 0, 0, 0, 0],  # mb0: m4
+            [1, 0, 0, 0, 0, 0, 0, 0, 0],  # cw0: m6
+        ],
+        block_bases=[],
+        shape=[2, 4, 2, 2, 4, 2, 2, 2, 4],
+    )
+)
+
+
+# 16 columns of Q at once, [m, k].
 FRAGMENT_Q = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[
             [0, 1],  # v0: k0
             [0, 2],  # v1: k1
+            [32, 0],  # mb1: m5
             [0, 4],  # step0: k2
         ],
         lane_bases=[
@@ -137,15 +193,15 @@ FRAGMENT_Q = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 8],  # cw0: k3
         ],
         block_bases=[],
-        shape=[64, 8],
+        shape=[64, 16],
     )
 )
 
 
-# 8 columns of K at once, [n, k].
+# 16 columns of K at once, [n, k].
 FRAGMENT_K = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[
@@ -163,10 +219,10 @@ FRAGMENT_K = gl.constexpr(
         ],
         warp_bases=[
             [0, 0],  # mb0: free
-            [0, 0],  # mb1: free
+            [0, 8],  # cw0: k3
         ],
         block_bases=[],
-        shape=[32, 8],
+        shape=[32, 16],
     )
 )
 
@@ -177,6 +233,7 @@ WEIGHTS = gl.constexpr(
         reg_bases=[
             [0, 1],  # v0: n0
             [0, 2],  # v1: n1
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -187,7 +244,7 @@ WEIGHTS = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 0],  # cw0: free
         ],
         block_bases=[],
         shape=[64, 8],
@@ -201,6 +258,7 @@ GROUP_S = gl.constexpr(
         reg_bases=[
             [0, 1],  # v0: n0
             [2, 0],  # v1: m1
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -211,7 +269,7 @@ GROUP_S = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 0],  # cw0: free
         ],
         block_bases=[],
         shape=[64, 8],
@@ -224,6 +282,7 @@ SUMS = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[
             [2, 0],  # v1: m1
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -234,7 +293,7 @@ SUMS = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 0],  # cw0: free
         ],
         block_bases=[],
         shape=[64, 4],
@@ -251,7 +310,7 @@ MATRIX_O128 = gl.constexpr(
             [0, 8],  # v2: d3
             [0, 4],  # nb0: d2
             [0, 32],  # nb1: d5
-            [0, 64],  # nb2: d6
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -262,7 +321,7 @@ MATRIX_O128 = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 64],  # cw0: d6
         ],
         block_bases=[],
         shape=[64, 128],
@@ -279,7 +338,7 @@ ACCUMULATOR_O128 = gl.constexpr(
             [0, 0, 0, 0, 0, 0, 1, 0, 0],  # v2: d3
             [0, 0, 0, 0, 0, 0, 0, 1, 0],  # nb0: d2
             [0, 0, 0, 0, 1, 0, 0, 0, 0],  # nb1: d5
-            [0, 0, 0, 0, 2, 0, 0, 0, 0],  # nb2: d6
+            [2, 0, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
         ],
         lane_bases=[
             [0, 0, 0, 1, 0, 0, 0, 0, 0],  # a0: m0
@@ -290,7 +349,7 @@ ACCUMULATOR_O128 = gl.constexpr(
         ],
         warp_bases=[
             [1, 0, 0, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
+            [0, 0, 0, 0, 2, 0, 0, 0, 0],  # cw0: d6
         ],
         block_bases=[],
         shape=[4, 2, 2, 4, 4, 2, 2, 2, 4],
@@ -307,7 +366,7 @@ FRAGMENT_V128 = gl.constexpr(
             [0, 0],  # v2: free
             [0, 4],  # nb0: d2
             [0, 32],  # nb1: d5
-            [0, 64],  # nb2: d6
+            [0, 0],  # mb1: free
         ],
         lane_bases=[
             [1, 0],  # a0: k0
@@ -318,7 +377,7 @@ FRAGMENT_V128 = gl.constexpr(
         ],
         warp_bases=[
             [0, 0],  # mb0: free
-            [0, 0],  # mb1: free
+            [0, 64],  # cw0: d6
         ],
         block_bases=[],
         shape=[4, 128],
@@ -334,7 +393,7 @@ MATRIX_O64 = gl.constexpr(
             [2, 0],  # v1: m1
             [0, 8],  # v2: d3
             [0, 4],  # nb0: d2
-            [0, 32],  # nb1: d5
+            [32, 0],  # mb1: m5
         ],
         lane_bases=[
             [1, 0],  # a0: m0
@@ -345,7 +404,7 @@ MATRIX_O64 = gl.constexpr(
         ],
         warp_bases=[
             [16, 0],  # mb0: m4
-            [32, 0],  # mb1: m5
+            [0, 32],  # cw0: d5
         ],
         block_bases=[],
         shape=[64, 64],
@@ -361,7 +420,7 @@ ACCUMULATOR_O64 = gl.constexpr(
             [0, 0, 0, 2, 0, 0, 0, 0, 0],  # v1: m1
             [0, 0, 0, 0, 0, 0, 1, 0, 0],  # v2: d3
             [0, 0, 0, 0, 0, 0, 0, 1, 0],  # nb0: d2
-            [0, 0, 0, 0, 1, 0, 0, 0, 0],  # nb1: d5
+            [2, 0, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
         ],
         lane_bases=[
             [0, 0, 0, 1, 0, 0, 0, 0, 0],  # a0: m0
@@ -372,7 +431,7 @@ ACCUMULATOR_O64 = gl.constexpr(
         ],
         warp_bases=[
             [1, 0, 0, 0, 0, 0, 0, 0, 0],  # mb0: m4
-            [2, 0, 0, 0, 0, 0, 0, 0, 0],  # mb1: m5
+            [0, 0, 0, 0, 1, 0, 0, 0, 0],  # cw0: d5
         ],
         block_bases=[],
         shape=[4, 2, 2, 4, 2, 2, 2, 2, 4],
@@ -388,7 +447,7 @@ FRAGMENT_V64 = gl.constexpr(
             [0, 2],  # v1: d1
             [0, 0],  # v2: free
             [0, 4],  # nb0: d2
-            [0, 32],  # nb1: d5
+            [0, 0],  # mb1: free
         ],
         lane_bases=[
             [1, 0],  # a0: k0
@@ -399,7 +458,7 @@ FRAGMENT_V64 = gl.constexpr(
         ],
         warp_bases=[
             [0, 0],  # mb0: free
-            [0, 0],  # mb1: free
+            [0, 32],  # cw0: d5
         ],
         block_bases=[],
         shape=[4, 64],
@@ -408,7 +467,7 @@ FRAGMENT_V64 = gl.constexpr(
 
 
 # Tiles on their way from global to shared memory, and their buffers there: a row's 16 bytes stay together.
-# Q, columns 0 to 127: a warp stores 8 x 128 bits in 32 wavefronts (32 at least), a step fetches 1 x 128 in 4 (4).
+# Q, columns 0 to 127: a warp stores 8 x 128 bits in 32 wavefronts (32 at least), a step fetches 2 x 128 in 8 (8).
 TILE_Q0 = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [32, 0], [0, 32], [0, 64]],
@@ -438,7 +497,7 @@ BUFFER_K0 = gl.constexpr(
         [[0, 1], [0, 2], [0, 4], [1, 0], [2, 0], [0, 8], [0, 16], [0, 32], [0, 64], [4, 0], [8, 0], [16, 0]]
     )
 )
-# Q, columns 128 to 191: a warp stores 4 x 128 bits in 16 wavefronts (16 at least), a step fetches 1 x 128 in 4 (4).
+# Q, columns 128 to 191: a warp stores 4 x 128 bits in 16 wavefronts (16 at least), a step fetches 2 x 128 in 8 (8).
 TILE_Q1 = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [32, 0], [0, 32]],
@@ -466,7 +525,7 @@ TILE_K1 = gl.constexpr(
 BUFFER_K1 = gl.constexpr(
     gl.SharedLinearLayout([[0, 1], [0, 2], [0, 4], [1, 0], [2, 0], [0, 8], [0, 16], [0, 32], [4, 0], [8, 0], [16, 0]])
 )
-# V, columns 0 to 127: a warp stores 4 x 128 bits in 16 wavefronts (16 at least), a step fetches 4 x 128 in 16 (16).
+# V, columns 0 to 127: a warp stores 4 x 128 bits in 16 wavefronts (16 at least), a step fetches 2 x 128 in 8 (8).
 TILE_V0 = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [0, 32], [0, 64]],
@@ -481,7 +540,7 @@ BUFFER_V0 = gl.constexpr(
         [[0, 1], [0, 2], [0, 4], [1, 0], [2, 0], [0, 8], [0, 16], [0, 32], [0, 64], [4, 0], [8, 0], [16, 0]]
     )
 )
-# V, columns 128 to 191: a warp stores 2 x 128 bits in 8 wavefronts (8 at least), a step fetches 2 x 128 in 8 (8).
+# V, columns 128 to 191: a warp stores 2 x 128 bits in 8 wavefronts (8 at least), a step fetches 1 x 128 in 4 (4).
 TILE_V1 = gl.constexpr(
     gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [0, 32]],
@@ -494,6 +553,16 @@ TILE_V1 = gl.constexpr(
 BUFFER_V1 = gl.constexpr(
     gl.SharedLinearLayout([[0, 1], [0, 2], [0, 4], [1, 0], [2, 0], [0, 8], [0, 16], [0, 32], [4, 0], [8, 0], [16, 0]])
 )
+# The partial sums of S, a half: a warp stores 4 x 128 bits in 16 wavefronts (16 at least),
+# and fetches those of each warp in 16 (16).
+BUFFER_S_LOW = gl.constexpr(
+    gl.SharedLinearLayout([[0, 1], [2, 0], [1, 0], [0, 2], [4, 0], [0, 4], [8, 0], [0, 8], [32, 0], [16, 0], [64, 0]])
+)
+BUFFER_S_HIGH = gl.constexpr(
+    gl.SharedLinearLayout([[0, 1], [2, 0], [1, 0], [0, 2], [4, 0], [0, 4], [8, 0], [0, 8], [32, 0], [16, 0], [64, 0]])
+)
+# Triton 3.8 calls it _reinterpret: the same shared memory, taken for a tile of another shape and dtype.
+PUBLIC_REINTERPRET = gl.constexpr(hasattr(gl.shared_memory_descriptor, "reinterpret"))
 
 
 @gluon.jit
@@ -535,18 +604,18 @@ def mma_o(accumulator, a, b):
 @gluon.jit
 def operand_q(fragment):
     """A k-step of Q as a broadcast operand: it already lies where it is needed. Moves no data."""
-    fragment = fragment.reshape([16, 2, 2, 2, 2])
-    fragment = fragment.permute([0, 3, 2, 1, 4])
-    fragment = fragment.reshape([4, 2, 2, 4, 1, 1, 1, 4])
+    fragment = fragment.reshape([16, 2, 2, 2, 2, 2])
+    fragment = fragment.permute([3, 0, 4, 2, 1, 5])
+    fragment = fragment.reshape([2, 4, 2, 2, 4, 1, 1, 1, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_S, assert_trivial=True)
 
 
 @gluon.jit
 def operand_k(fragment):
     """A k-step of K as a broadcast operand: it already lies where it is needed. Moves no data."""
-    fragment = fragment.reshape([2, 2, 4, 2, 2, 2])
-    fragment = fragment.permute([1, 4, 3, 0, 2, 5])
-    fragment = fragment.reshape([1, 2, 1, 4, 2, 1, 2, 4])
+    fragment = fragment.reshape([2, 2, 4, 2, 2, 2, 2])
+    fragment = fragment.permute([4, 1, 5, 3, 0, 2, 6])
+    fragment = fragment.reshape([2, 1, 2, 1, 4, 2, 1, 2, 4])
     return gl.convert_layout(fragment, ACCUMULATOR_S, assert_trivial=True)
 
 
@@ -590,6 +659,12 @@ def operand_v64(fragment):
 def halves(tile, rows: gl.constexpr, columns: gl.constexpr):
     """Split a tile in the middle of its columns. Both halves lie in every thread: moves no data."""
     return gl.split(tile.reshape([rows, 2, columns // 2]).permute([0, 2, 1]))
+
+
+@gluon.jit
+def steps_of(tile, rows: gl.constexpr):
+    """Split what is fetched of Q or K into two k-steps of each of 2 warps. Moves no data."""
+    return gl.split(tile.reshape([rows, 2, 2, 4]).permute([0, 1, 3, 2]))
 
 
 @gluon.jit
@@ -728,6 +803,14 @@ def touch(fragment):
 
 
 @gluon.jit
+def pinned(number):
+    """The number, not seen through: else parts of it would be computed before a loop, and take registers in it."""
+    return gl.inline_asm_elementwise(
+        asm="mov.b32 $0, $1;", constraints="=r,r", args=[number], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
 def attend(
     k,
     v,
@@ -746,6 +829,8 @@ def attend(
     k_buffer1,
     v_buffer0,
     v_buffer1,
+    s_buffer_low,
+    s_buffer_high,
     output0,
     output1,
     row_max,
@@ -755,36 +840,50 @@ def attend(
 
     `first` is the tile's first key. If masked, `keys_left` are left from it on, which may be fewer than a tile.
     """
-    gl.barrier()  # K is there; the fragments of the V before have been read
     value0 = load_turned(v, stride_vt, stride_vd, first, keys_left, 32, 0, 128, TILE_V0, masked, wide, 4)
     value1 = load_turned(v, stride_vt, stride_vd, first, keys_left, 32, 128, 192, TILE_V1, masked, wide, 4)
-
-    # S = Q K^T
-    product = gl.zeros([4, 2, 2, 4, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_S)
-    for step in gl.static_range(16):
-        query0 = q_buffer0.slice(step * 8, 8, dim=1).load(FRAGMENT_Q)
-        key_step = k_buffer0.slice(step * 8, 8, dim=1).load(FRAGMENT_K)
-        query_low, query_high = halves(query0, 64, 8)
-        key_low, key_high = halves(key_step, 32, 8)
-        product = mma_s(product, operand_q(query_low), operand_k(key_low))
-        product = mma_s(product, operand_q(query_high), operand_k(key_high))
-    for step in gl.static_range(8):
-        query1 = q_buffer1.slice(step * 8, 8, dim=1).load(FRAGMENT_Q)
-        key_step = k_buffer1.slice(step * 8, 8, dim=1).load(FRAGMENT_K)
-        query_low, query_high = halves(query1, 64, 8)
-        key_low, key_high = halves(key_step, 32, 8)
-        product = mma_s(product, operand_q(query_low), operand_k(key_low))
-        product = mma_s(product, operand_q(query_high), operand_k(key_high))
-    v_buffer0.store(value0)
-    v_buffer1.store(value1)
-    gl.barrier()  # V is there; the fragments of K have been read
     key0 = load_tile(k, stride_kt, stride_kd, first + 32, keys_left - 32, 32, 0, 128, TILE_K0, masked, wide)
     key1 = load_tile(k, stride_kt, stride_kd, first + 32, keys_left - 32, 32, 128, 192, TILE_K1, masked, wide)
-    scores = gl.convert_layout(product.reshape([64, 32]), MATRIX_S, assert_trivial=True)
+
+    # S = Q K^T
+    product = gl.zeros([2, 4, 2, 2, 4, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_S)
+    for step in gl.static_range(8):
+        query0 = q_buffer0.slice(step * 16, 16, dim=1).load(FRAGMENT_Q)
+        key_step = k_buffer0.slice(step * 16, 16, dim=1).load(FRAGMENT_K)
+        query_low, query_high = steps_of(query0, 64)
+        key_low, key_high = steps_of(key_step, 32)
+        product = mma_s(product, operand_q(query_low), operand_k(key_low))
+        product = mma_s(product, operand_q(query_high), operand_k(key_high))
+    for step in gl.static_range(4):
+        query1 = q_buffer1.slice(step * 16, 16, dim=1).load(FRAGMENT_Q)
+        key_step = k_buffer1.slice(step * 16, 16, dim=1).load(FRAGMENT_K)
+        query_low, query_high = steps_of(query1, 64)
+        key_low, key_high = steps_of(key_step, 32)
+        product = mma_s(product, operand_q(query_low), operand_k(key_low))
+        product = mma_s(product, operand_q(query_high), operand_k(key_high))
+
+    # Each of 2 warps with the same rows has summed over its columns; all of them add all sums, in the same order.
+    partial = gl.convert_layout(product.reshape([128, 32]), PARTIAL_S, assert_trivial=True)
+    partial_low, partial_high = halves(partial, 128, 32)
+    gl.barrier()  # the fragments of K and of the V before have been read: the partial sums go there
+    s_buffer_low.store(partial_low)
+    s_buffer_high.store(partial_high)
+    gl.barrier()  # the partial sums are there
+    scores_low = s_buffer_low.slice(0, 64, dim=0).load(HALF_S)
+    scores_low += s_buffer_low.slice(64, 64, dim=0).load(HALF_S)
+    scores_high = s_buffer_high.slice(0, 64, dim=0).load(HALF_S)
+    scores_high += s_buffer_high.slice(64, 64, dim=0).load(HALF_S)
+    gl.barrier()  # the partial sums have been read
+    v_buffer0.store(value0)
+    v_buffer1.store(value1)
+    k_buffer0.store(key0)
+    k_buffer1.store(key1)
+    scores = gl.join(scores_low, scores_high).permute([0, 2, 1]).reshape([64, 32])
+    scores = gl.convert_layout(scores, MATRIX_S, assert_trivial=True)
     if masked:
         # Keys and rows that a thread's registers tell apart are constants: only the others take a register.
         column = gl.arange(0, 32, layout=gl.SliceLayout(0, MATRIX_S))[None, :]
-        visible = (column & 25) < keys_left - (column & 6)
+        visible = (column & 25) < pinned(keys_left - (column & 6))
         scores = gl.where(visible, scores, -float("inf"))
 
     # Online softmax in the log2 domain; every row lies within one warp, and its sum within a thread until the end.
@@ -793,6 +892,7 @@ def attend(
     row_sum = row_sum * gl.convert_layout(decay, gl.SliceLayout(1, SUMS), assert_trivial=True)[:, None]
     row_max = new_max
 
+    gl.barrier()  # K and V are there
     # O = O * decay + P V, 8 keys at a time. Weights are computed times 2^-101, for their rounding.
     decay0 = gl.convert_layout(decay, gl.SliceLayout(1, MATRIX_O128), assert_trivial=True)[:, None]
     rows = gl.convert_layout(output0.reshape([64, 128]), MATRIX_O128, assert_trivial=True)
@@ -859,8 +959,6 @@ def attend(
     output0 = mma_o(output0, operand_p128(far), operand_v128(fragment))
     fragment = v_buffer1.slice(28, 4, dim=0).load(FRAGMENT_V64)
     output1 = mma_o(output1, operand_p64(far), operand_v64(fragment))
-    k_buffer0.store(key0)
-    k_buffer1.store(key1)
     return output0, output1, row_max, row_sum
 
 
@@ -896,7 +994,7 @@ def attention_kernel(
     t_k,
     wide: gl.constexpr,
 ):
-    """One block attends with 64 queries of one head, 16 a warp; tiles of 32 keys."""
+    """One block attends with 64 queries of one head, 32 a group of 2 warps; tiles of 32 keys."""
     first_query = gl.program_id(0) * 64
     queries = t_q - first_query
     head = gl.program_id(1).to(gl.int64)
@@ -906,9 +1004,9 @@ def attention_kernel(
     k += batch * stride_kb + kv_head * stride_kh
     v += batch * stride_vb + kv_head * stride_vh
     factor = scale * LOG2_E
-    tiles = gl.cdiv(t_k, 32)
+    tiles = (t_k + 31) >> 5
     # A tile needs masks when it, or the one after it, is not whole.
-    unmasked_tiles = gl.maximum(t_k // 32 - 1, 0)
+    unmasked_tiles = gl.maximum((t_k >> 5) - 1, 0)
     first_key = gl.to_tensor(0)
 
     # Q stays in shared memory. K of a tile is stored before the tile's turn, its V while S is computed.
@@ -924,17 +1022,26 @@ def attention_kernel(
     output0 = gl.zeros([4, 2, 2, 4, 4, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_O128)
     v_buffer1 = gl.allocate_shared_memory(gl.float16, [32, 64], BUFFER_V1)
     output1 = gl.zeros([4, 2, 2, 4, 2, 2, 2, 2, 4], gl.float32, layout=ACCUMULATOR_O64)
+    if PUBLIC_REINTERPRET:
+        s_buffer_low = k_buffer0.reinterpret(gl.float32, [128, 16], BUFFER_S_LOW)
+    else:
+        s_buffer_low = k_buffer0._reinterpret(gl.float32, [128, 16], BUFFER_S_LOW)
+    if PUBLIC_REINTERPRET:
+        s_buffer_high = v_buffer0.reinterpret(gl.float32, [128, 16], BUFFER_S_HIGH)
+    else:
+        s_buffer_high = v_buffer0._reinterpret(gl.float32, [128, 16], BUFFER_S_HIGH)
     row_max = gl.full([64], -float("inf"), gl.float32, layout=gl.SliceLayout(1, MATRIX_S))
     row_sum = gl.zeros([64, 4], gl.float32, layout=SUMS)
-    touch(q_buffer0.slice(0, 8, dim=1).load(FRAGMENT_Q))
-    touch(k_buffer0.slice(0, 8, dim=1).load(FRAGMENT_K))
-    touch(q_buffer1.slice(0, 8, dim=1).load(FRAGMENT_Q))
-    touch(k_buffer1.slice(0, 8, dim=1).load(FRAGMENT_K))
+    touch(q_buffer0.slice(0, 16, dim=1).load(FRAGMENT_Q))
+    touch(k_buffer0.slice(0, 16, dim=1).load(FRAGMENT_K))
+    touch(q_buffer1.slice(0, 16, dim=1).load(FRAGMENT_Q))
+    touch(k_buffer1.slice(0, 16, dim=1).load(FRAGMENT_K))
     v_buffer0.store(gl.zeros([32, 128], gl.float16, layout=TILE_V0))
     touch(v_buffer0.slice(0, 4, dim=0).load(FRAGMENT_V128))
     v_buffer1.store(gl.zeros([32, 64], gl.float16, layout=TILE_V1))
     touch(v_buffer1.slice(0, 4, dim=0).load(FRAGMENT_V64))
 
+    gl.barrier()  # Q and K are there
     for tile in range(0, unmasked_tiles):
         output0, output1, row_max, row_sum = attend(
             k,
@@ -954,6 +1061,8 @@ def attention_kernel(
             k_buffer1,
             v_buffer0,
             v_buffer1,
+            s_buffer_low,
+            s_buffer_high,
             output0,
             output1,
             row_max,
@@ -978,6 +1087,8 @@ def attention_kernel(
             k_buffer1,
             v_buffer0,
             v_buffer1,
+            s_buffer_low,
+            s_buffer_high,
             output0,
             output1,
             row_max,

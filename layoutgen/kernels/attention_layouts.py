@@ -14,8 +14,6 @@ from layoutgen.tiling.words import deepened, oriented, runs_along
 
 WIDEST_PAIR = 128
 """The most columns of O for which a thread can hold those of two units of rows, next to S."""
-WIDEST_ALONE = 192
-"""The most columns of O for which one unit of rows a warp is taken before warps share rows."""
 
 
 def first_step(fetched: LinearLayout, fragment: LinearLayout) -> LinearLayout:
@@ -67,12 +65,12 @@ def arrangements_of(atom: Atom) -> tuple[str, str]:
 def usual_column_warps(value_dim: int) -> int:
     """Return how many warps divide the columns of O among themselves for requests that do not say.
 
-    One, where a thread can hold those of one unit of rows; else as few as can hold those of two.
+    As few as leave a thread those of two units of rows.
 
     >>> [usual_column_warps(value_dim) for value_dim in (96, 128, 192, 256, 512)]
-    [1, 1, 1, 2, 4]
+    [1, 1, 2, 2, 4]
     """
-    return 1 if value_dim <= WIDEST_ALONE else 1 << (-(-value_dim // WIDEST_PAIR) - 1).bit_length()
+    return 1 << (-(-value_dim // WIDEST_PAIR) - 1).bit_length()
 
 
 def usual_row_blocks(parts: tuple[int, ...], column_warps: int) -> int:

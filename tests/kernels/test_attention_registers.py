@@ -28,8 +28,6 @@ FEATURES = (
     {"causal": True, "alignment": "bottom-right", "mask": True},
 )
 KNOWN = {
-    (160, "causal=True"): 32,
-    (160, "causal=True-out_dtype=float32"): 32,
     (256, "causal=True-bias=True"): 16,
     (256, "causal=True-mask=True"): 8,
     (256, "causal=True-alignment=bottom-right-mask=True"): 32,
