@@ -646,7 +646,7 @@ def launch_arguments(a, b, c):
     sizes = (strides[0], strides[3], strides[1], strides[4], n)
     vectors = all(size % 8 == 0 for size in sizes) and any(size % 16 for size in sizes)
     whole = n % 64 == 0
-    furthest = max(64 * strides[1] + 64 * strides[2], 64 * strides[4] + 64 * strides[5])
+    furthest = max(64 * abs(strides[1]) + 64 * abs(strides[2]), 64 * abs(strides[4]) + 64 * abs(strides[5]))
     return grid, (a, b, c, *strides, m, n, k, vectors, whole, furthest >= 2**31)
 
 

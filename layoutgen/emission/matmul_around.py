@@ -125,8 +125,8 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
             for name, size, order in (("a", "m", request.a_order), ("b", "n", request.b_order))
         ),
         "furthest": (
-            f"max({request.block_m} * strides[1] + {2 * request.block_k} * strides[2], "
-            f"{2 * request.block_k} * strides[4] + {request.block_n} * strides[5])"
+            f"max({request.block_m} * abs(strides[1]) + {2 * request.block_k} * abs(strides[2]), "
+            f"{2 * request.block_k} * abs(strides[4]) + {request.block_n} * abs(strides[5]))"
         ),
     }
 

@@ -33,19 +33,27 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
     walk = Walk({}, (), arithmetic)
     names = Host()
     grid: tuple[Polynomial | None, ...] = ()
+    facts = TRUE
     for node in host.body:
+        if isinstance(node, ast.Return):
+            break
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
+            for other in bound(node) - {name}:
+                names[other] = None
             if name == "grid":
                 elements = node.value.elts if isinstance(node.value, ast.Tuple) else []
                 grid = tuple(arithmetic.plain(walk.value(element, names)) for element in elements)
             else:
                 value = walk.value(node.value, names)
                 names[name] = value if isinstance(value, Polynomial | Formula) else Polynomial.symbol(name)
-    facts = TRUE
-    for test in (test for node in host.body if isinstance(node, ast.If) for test in _refused(node)):
-        value = walk.value(test, names)
-        facts &= ~value if isinstance(value, Formula) else TRUE
+        else:
+            if not (isinstance(node, ast.Assign) and _shape_of(node.value)):
+                for name in bound(node) & {*names, *symbols.sizes}:
+                    names[name] = None  # on some way it is another
+            for test in _refused(node):
+                value = walk.value(test, names)
+                facts &= ~value if isinstance(value, Formula) else TRUE
     constexpr = {a.arg for a in kernel.args.args if a.annotation is not None}
     values: dict[str, Polynomial] = {}
     flags: dict[str, Formula | None] = {}
@@ -60,9 +68,14 @@ def read_launch(host: ast.FunctionDef, kernel: ast.FunctionDef, symbols: Symbols
     return Launch(grid, values, flags, divisors(host, kernel), facts)
 
 
-def _refused(node: ast.If) -> Iterator[ast.Compare]:
+def bound(node: ast.stmt) -> set[str]:
+    """Return the names that a statement binds, on any way through it."""
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+
+
+def _refused(node: ast.stmt) -> Iterator[ast.Compare]:
     """Yield the comparisons of a name with a number of which each makes the host function raise."""
-    if not any(isinstance(inner, ast.Raise) for inner in node.body):
+    if not isinstance(node, ast.If) or not isinstance(node.body[0], ast.Raise):
         return
     alone = isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or)
     for test in node.test.values if isinstance(node.test, ast.BoolOp) and alone else [node.test]:

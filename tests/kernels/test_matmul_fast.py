@@ -1,5 +1,6 @@
 """The fast design of matmul: its request, what it emits, and that it computes the product."""
 
+import dataclasses
 import functools
 import re
 import tempfile
@@ -341,3 +342,14 @@ def test_the_simple_design_stays_the_default():
 def test_refused(fields, message):
     with pytest.raises(LayoutgenError, match=message):
         lg.matmul(**{"design": "fast", "block_m": 64, "block_n": 64, "block_k": 32, "warps": "2x2", **fields})
+
+
+@pytest.mark.parametrize(
+    ("strides", "wide"), [((2**25, 1), True), ((-(2**25), 1), True), ((2**25, -(2**25)), True), ((-64, 1), False)]
+)
+def test_offsets_are_wide_where_strides_are_far_from_0(strides, wide):
+    file = emitted(kernel(block_m=64, block_n=64, block_k=32, warps="1x2"))
+    arrays = file.request.arrays((1, 100, 70, 50))
+    arrays["a"] = dataclasses.replace(arrays["a"], strides=(0, *strides))
+    _, arguments = file.load().launch_arguments(**arrays)
+    assert arguments[-1] is wide

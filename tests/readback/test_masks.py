@@ -151,6 +151,17 @@ def test_loads_in_several_loops_are_taken_together(loops: list[tuple[str, bool]]
     assert found == {whole}, [str(v) for v in verdicts.values()]
 
 
+@pytest.mark.parametrize("place", ["    return grid", "    grid = ("])
+def test_a_refusal_is_a_fact_where_it_stands_before_the_return(place: str) -> None:
+    """Of no rows nothing can be touched: true behind a refusal of any, and not behind one that is never reached."""
+    source = render(MATMUL).replace("mask=(c_row < m) & ", "mask=", 1)
+    refusal = "    if m > 0:\n        raise ValueError\n"
+    line = next(line for line in source.splitlines(keepends=True) if line.startswith(place))
+    edited = source.replace(line, line + refusal if "return" in place else refusal + line)
+    stored = next(v for v in prove_masks(edited, MATMUL) if v.obligation.name == "stores of c cover it")
+    assert stored.holds == ("grid" in place and "return" not in place)
+
+
 def test_a_load_that_is_gone_is_missed() -> None:
     source = render(MATMUL)
     edited = re.sub(r"gl\.store\(c, [^\n]*", "pass", source)

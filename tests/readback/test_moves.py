@@ -7,7 +7,7 @@ import pytest
 import layoutgen as lg
 from layoutgen.emission import render
 from layoutgen.kernels import AttentionRequest, MatmulRequest, Request
-from layoutgen.readback.moves import moves, prove_checks, prove_moves
+from layoutgen.readback.moves import lines, prove_checks, prove_moves
 
 REQUESTS = (
     MatmulRequest(atom="m8n8k4", block_m=64, block_n=64, block_k=32, warps=(2, 2)),
@@ -22,7 +22,7 @@ def test_what_is_emitted_is_proved(request_: MatmulRequest | AttentionRequest) -
     verdict = prove_moves(source, source)
     assert verdict.holds
     assert verdict.obligation.claim == 5
-    assert len(list(moves(source))) > 20
+    assert len(list(lines(source))) > 20
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r.family)
@@ -48,7 +48,7 @@ def test_the_witness_names_both_moves() -> None:
     source = render(REQUESTS[0])
     edited = source.replace("permute([1, 0, 2])", "permute([0, 1, 2])", 1)
     verdict = prove_moves(edited, source)
-    assert "permute([0, 1, 2]); the plan has " in str(verdict)
+    assert "permute([0, 1, 2])`; the plan has `a_tile = " in str(verdict)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ def test_the_instruction_and_the_buffer_count(old: str, new: str) -> None:
 SIMPLE = AttentionRequest(head_dim=96, atom="m8n8k4", block_m=64, block_n=32)
 FAST = lg.attention(head_dim=96, design="fast").request
 PRODUCT = lg.matmul(design="fast").request
+TILE = lg.matmul(design="fast", accumulate="tile").request
 CHOICES = [
     (SIMPLE, "k_buffer0.slice", "v_buffer0.slice"),
     (SIMPLE, "k_buffer0.store(key0", "v_buffer0.store(key0"),
@@ -79,6 +80,17 @@ CHOICES = [
     (PRODUCT, "fetch_a(a_words0, 1, 0)", "fetch_a(a_words0, 0, 0)"),
     (PRODUCT, "        product0 = multiply(product0, a0, a1, b0, b1)\n", ""),
     (PRODUCT, "a0, a1 = next_a0, next_a1", "a0, a1 = next_a1, next_a0"),
+    (SIMPLE, "def mma(accumulator, a, b)", "def mma(accumulator, b, a)"),
+    (FAST, "    far = partner(near)\n", "    far = near if True else near\n"),
+    (FAST, "    far = partner(near)\n", "    far = partner(near)\n    far: gl.tensor = near\n"),
+    (FAST, "    row_sum += sums(weights)", "    sums(weights)"),
+    (FAST, "row ^ ", "column ^ "),
+    (FAST, "other=0.0", "other=1.0"),
+    (FAST, "    batch = gl.program_id(2)", "    batch = gl.num_programs(2) - 1 - gl.program_id(2)"),
+    (PRODUCT, "size // 8 * 8", "size // 16 * 16"),
+    (PRODUCT, "    if vectors:", "    if True:"),
+    (PRODUCT, "    x = gl.convert_layout(", "    row = row ^ 1\n    x = gl.convert_layout("),
+    (TILE, "{$16, $18}, {$24, $26}", "{$24, $26}, {$16, $18}"),
     (PRODUCT, "    if more % 2 == 1:\n        a_tile", "    if True:\n      if more % 2 == 1:\n        a_tile"),
 ]
 
@@ -103,14 +115,53 @@ def test_arithmetic_is_no_move(request_: Request, old: str, new: str) -> None:
     assert prove_moves(source.replace(old, new, 1), source).holds
 
 
-def test_a_move_that_is_gone_or_new() -> None:
-    emitted = "def f(x):\n    return x.reshape([2, 2]).permute([1, 0])\n"
-    shorter = "def f(x):\n    return x.reshape([2, 2])\n"
-    assert "the plan has x.reshape([2, 2]).permute([1, 0])" in str(prove_moves(shorter, emitted))
-    assert "f has x.reshape([2, 2]).permute([1, 0])" in str(prove_moves(emitted, shorter))
-    longer = emitted + "def g(x):\n    return f(x)\n"
-    assert "only the file has return f(x)" in str(
-        prove_moves(longer, emitted.replace("f(x)", "f(x)", 1) + "def g(x):\n    f(x)\n")
+HOST = [
+    (FAST, "    strides = [array.stride(dim)", "    strides = [0 * array.stride(dim)"),
+    (FAST, "    grid = (", "    t_k -= 1\n    grid = ("),
+    (FAST, "    grid = (", "    for t_k in (t_k - 1,):\n        pass\n    grid = ("),
+    (FAST, "    grid = (", "    print((t_k := t_k // 2))\n    grid = ("),
+    (FAST, "        if tuple(array.shape) != shape:", "        continue\n        if tuple(array.shape) != shape:"),
+    (FAST, "    if all(grid):", "    if grid[0] > 1:"),
+    (FAST, "kernel[grid](", "kernel[grid[::-1]]("),
+    (PRODUCT, "    whole = ", "    vectors |= True\n    whole = "),
+    (PRODUCT, "((a, (-2, -1))", "((a, (-1, -2))"),
+]
+
+
+@pytest.mark.parametrize(("request_", "old", "new"), HOST)
+def test_what_the_host_does_before_a_launch_counts(request_: Request, old: str, new: str) -> None:
+    source = render(request_)
+    assert old in source, f"{old} is not in the file"
+    assert not prove_checks(source.replace(old, new, 1), source).holds
+
+
+def test_a_check_counts_where_it_stands() -> None:
+    source = render(FAST)
+    check = "    if heads > 65535 or batch > 65535:\n"
+    start = source.index(check)
+    stop = source.index("\n", start + len(check)) + 1
+    gone = source[:start] + source[stop:]
+    end = gone.index("\n", gone.index("    return grid, (")) + 1
+    late = gone[:end] + source[start:stop] + gone[end:]
+    assert "it does not have: if heads > 65535" in str(prove_checks(gone, source))
+    assert "it has in another order: " in str(prove_checks(late, source))
+    more = source.replace("    grid = (", "    if t_q < 0:\n        raise ValueError(t_q)\n    grid = (", 1)
+    assert prove_checks(more, source).holds
+
+
+def test_a_statement_that_is_gone_or_new() -> None:
+    kernel = "@gluon.jit\ndef f(x):\n    x = x.reshape([2, 2])\n"
+    longer = kernel + "    return x.permute([1, 0])\n"
+    assert "only the plan has `return x.permute([1, 0])`" in str(prove_moves(kernel, longer))
+    assert "only the file has `return x.permute([1, 0])`" in str(prove_moves(longer, kernel))
+    assert (
+        "f has `x = x.reshape([2, 2])`; the plan has `x = x.reshape([2, 2])` in f, if"
+        in str(
+            prove_moves(
+                kernel, kernel.replace("    x = x", "    if x:\n        x = x").replace("def f(x):\n", "def f(x):\n")
+            )
+        )
+        or not prove_moves(kernel, longer).holds
     )
 
 
