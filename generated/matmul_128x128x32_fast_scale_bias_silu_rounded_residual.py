@@ -4,7 +4,7 @@ Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TT), 2x2 warps; operands 
 accumulated in float32, C in float16; any strides, any sizes.
 C = silu(float16(alpha A B + beta bias)) + residual.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (d9e48b2a201d).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (009ef7871697).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 \
@@ -701,6 +701,8 @@ def launch_arguments(a, b, c, bias, residual, alpha=1.0, beta=1.0):
         dtype = getattr(array, "dtype", type(array).__name__)
         if str(dtype).rsplit(".")[-1] not in dtypes:
             raise TypeError(f"{name} is {dtype}; it must be {' or '.join(dtypes)}")
+    alpha = float(alpha)
+    beta = float(beta)
     rank = len(c.shape)
     if rank not in (2, 3) or len(a.shape) != rank or len(b.shape) != rank:
         raise ValueError(f"a, b, c have {len(a.shape)}, {len(b.shape)}, {rank} dims; all must have 2, or all 3")

@@ -156,6 +156,10 @@ def prove(tiling: Tiling) -> tuple[Verdict, ...]:
     >>> all(verdict.holds for verdict in prove(derive(block_m=64, block_n=32, warps="4x1")))
     True
     """
+    if not isinstance(tiling, Tiling):
+        raise LayoutgenError(
+            f"prove: {tiling!r:.60} is a {type(tiling).__name__}; it must be a Tiling, as derive returns"
+        )
     return prove_tiling(tiling)
 
 

@@ -33,6 +33,8 @@ def read_layout(text: str, shape: Sequence[int] | None = None) -> LinearLayout:
     >>> read_layout("gl.BlockedLayout([1, 2], [8, 4], [1, 1], [1, 0])", (8, 8)).bases["register"]
     [[0, 1]]
     """
+    if not isinstance(text, str):
+        raise LayoutgenError(f"layout {text!r:.60}: is a {type(text).__name__}; it must be a text")
     text = text.strip()
     if text.startswith("{"):
         try:
@@ -59,6 +61,8 @@ def write_layout(layout: LinearLayout, notation: str) -> str:
     >>> write_layout(LinearLayout.from_bases({"register": [[0, 1]], "lane": [[1, 0], [2, 0]]}, (4, 2)), "cute")
     '((4),(2)):((1),(4))'
     """
+    if not isinstance(layout, LinearLayout):
+        raise LayoutgenError(f"layout {layout!r:.60}: is a {type(layout).__name__}; it must be a LinearLayout")
     writers: dict[str, Callable[[LinearLayout], str]] = {
         "json": lambda one: json.dumps(as_dict(one)),
         "gluon": to_gluon,

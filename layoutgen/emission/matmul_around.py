@@ -95,6 +95,7 @@ def around(request: FastMatmulRequest) -> dict[str, Any]:
         "host_arrays": ", ".join(["a, b", *arrays, *work]),
         "host_defaults": "".join(f", {name}=1.0" for name in scalars),
         "host_scalars": "".join(f", {name}" for name in scalars),
+        "scalars": scalars,
         "work": work,
         "split_k": request.split_k,
         "products": PRODUCTS,

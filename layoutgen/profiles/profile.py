@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,10 @@ class FastMatmulTile:
 
 FLASH = ("flash", "flash_fast", "flash_fast_bias")
 """The lists of attention tiles of a profile."""
+CLOCKS = ("boost", "reference")
+KEYS = ("name", "arch", "limits", "clocks_mhz", "matrix_unit", "memory_gb_per_s", "model", "tuned")
+UNIT_KEYS = ("shape", "operand_dtype", "accumulator_dtype", *FLASH, "flash_fast_short", "matmul", "matmul_fast")
+"""What a profile and its matrix unit can say."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,10 @@ def load_profile(name: str) -> Profile:
 
 def parse_profile(data: Mapping[str, Any], name: str) -> Profile:
     """Return the profile that plain data describe; `name` is for the messages."""
+    _known(data, KEYS, f"profile {name}")
+    for key in ("name", "arch"):
+        if not isinstance(_get(data, key, name), str):
+            raise LayoutgenError(f"profile {name}: {key} is {data[key]!r}; a text is needed")
     unit, rate = data.get("matrix_unit"), data.get("memory_gb_per_s")
     if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or rate < 1):
         raise LayoutgenError(f"profile {name}: memory_gb_per_s is {rate!r}; a positive integer is needed")
@@ -181,7 +190,16 @@ def parse_profile(data: Mapping[str, Any], name: str) -> Profile:
 def _clocks(data: Any, name: str) -> dict[str, int]:
     if not isinstance(data, Mapping) or not all(isinstance(value, int) and value > 0 for value in data.values()):
         raise LayoutgenError(f"profile {name}: clocks_mhz must map names to positive integers, in MHz")
+    _known(data, CLOCKS, f"profile {name}: clocks_mhz")
     return dict(data)
+
+
+def _known(data: Any, known: Sequence[str], where: str) -> None:
+    """Refuse a key that nothing reads: it is a mistake, and what it was meant to say would be missing."""
+    for key in data if isinstance(data, Mapping) else ():
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            raise LayoutgenError(f"{where}: knows no {key}; " + (f"is {near[0]} meant?" if near else ", ".join(known)))
 
 
 def _get(data: Mapping[str, Any], key: str, name: str) -> Any:
@@ -202,6 +220,7 @@ def _fields(cls: type[Any], data: Any, where: str) -> Any:
 
 
 def _parse_unit(data: Any, name: str) -> MatrixUnit:
+    _known(data, UNIT_KEYS, f"profile {name}: matrix_unit")
     found = atom(str(_get(data, "shape", name)))
     for key, have in (("operand_dtype", found.operand_dtype), ("accumulator_dtype", found.accumulator.dtype)):
         declared = _get(data, key, name)
@@ -228,7 +247,7 @@ def _fast_tile(data: Any, where: str) -> FastMatmulTile:
     if not isinstance(data, Mapping) or set(data) != set(FastMatmulTile.__dataclass_fields__):
         raise LayoutgenError(f"{where}: must be exactly {', '.join(FastMatmulTile.__dataclass_fields__)}")
     plain = _fields(MatmulTile, {key: value for key, value in data.items() if key not in own}, where)
-    if data["accumulate"] not in ACCUMULATE:
+    if not isinstance(data["accumulate"], str) or data["accumulate"] not in ACCUMULATE:
         raise LayoutgenError(f"{where}: accumulate is {data['accumulate']!r}; it is one of {', '.join(ACCUMULATE)}")
     rates = data["tflops"]
     if not isinstance(rates, list) or not rates or not all(isinstance(r, int | float) and r > 0 for r in rates):

@@ -78,22 +78,15 @@ class Cache:
 
     def get(self, request: Request) -> dict[str, Any] | None:
         """Return the result of a request, or None. A damaged entry counts as none."""
-        try:
-            found = json.loads((self.folder / f"{self.key(request)}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) and "status" in found else None
+        return self._read(self.folder / f"{self.key(request)}.json")
 
     def candidates(self, family: str, fixed: Mapping[str, Any]) -> tuple[tuple[Candidate, ...], tuple[Refused, ...]]:
         """Return `candidates.candidates`, which is slow, from the folder if it was asked before."""
         asked = {"family": family, "fixed": dict(fixed)} | self._everything()
         path = self.folder / f"candidates-{_digest(asked)}.json"
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+        if (data := self._read(path)) is not None:
             known = (Candidate(request_from_dict(e["request"]), e["bound"], e["wavefronts"]) for e in data["found"])
             return tuple(known), tuple(Refused(**entry) for entry in data["refused"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
         found, refused = candidates(family, self.profile, fixed, self.clock_mhz)
         kept = {
             "found": [{"request": c.request.as_dict(), "bound": c.bound, "wavefronts": c.wavefronts} for c in found],
@@ -106,13 +99,23 @@ class Cache:
         """Store a result, whole or not at all."""
         self._write(self.folder / f"{self.key(request)}.json", result)
 
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        """Return what `_write` wrote, or None: of a file that is missing, cut short or changed."""
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            data, digest = dict(found["data"]), found["digest"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return data if digest == _digest(data) else None
+
     def _write(self, path: Path, data: Mapping[str, Any]) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LayoutgenError(f"cache {self.folder}: {(error.strerror or str(error)).lower()}") from error
-        write_atomically(path, json.dumps(dict(data), indent=1, sort_keys=True))
+        sealed = {"data": dict(data), "digest": _digest(data)}
+        write_atomically(path, json.dumps(sealed, indent=1, sort_keys=True))
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()[:32]

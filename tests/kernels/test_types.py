@@ -7,7 +7,7 @@ from layoutgen.cli.options import integers
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import request_from_dict
 from layoutgen.kernels.request import check_shape
-from tests.kernels.launching import SMALL
+from tests.kernels.launching import SMALL, emitted
 
 PRODUCT = {"design": "fast", **SMALL}
 
@@ -133,3 +133,17 @@ def test_lists_of_the_command_line(text):
     with pytest.raises(LayoutgenError, match="integers, none negative and of fewer than 19 digits") as caught:
         integers(text, "shape")
     assert len(str(caught.value)) < 200
+
+
+def test_what_is_no_tiling_no_layout_and_no_number():
+    with pytest.raises(LayoutgenError, match="prove: None is a NoneType; it must be a Tiling"):
+        lg.prove(None)
+    with pytest.raises(LayoutgenError, match="layout 3: is a int; it must be a text"):
+        lg.read_layout(3)
+    with pytest.raises(LayoutgenError, match="layout 'x': is a str; it must be a LinearLayout"):
+        lg.write_layout("x", "json")
+    file = emitted(lg.matmul(**PRODUCT, scale=True))
+    arrays = file.request.arrays((1, 32, 32, 32))
+    for wrong in ("x", None, [1], 1j):
+        with pytest.raises((TypeError, ValueError)):
+            file.load().launch_arguments(**arrays, alpha=wrong)

@@ -68,6 +68,11 @@ def test_every_shipped_profile_is_well_formed(name):
         (("memory_gb_per_s",), 0, "memory_gb_per_s is 0; a positive integer is needed"),
         (("matrix_unit", "flash", 0, "block_m"), "many", "block_m is 'many'; a positive integer is needed"),
         (("matrix_unit", "matmul", 0, "warps"), "four", "warps 'four': must be written WMxWN"),
+        (("matrix_unit", "matmul_fast", 0, "accumulate"), ["unit"], r"accumulate is \['unit'\]; it is one of"),
+        (("memory_gb_per_sec",), 900, "profile volta: knows no memory_gb_per_sec; is memory_gb_per_s meant?"),
+        (("clocks_mhz", "refrence"), 1290, "clocks_mhz: knows no refrence; is reference meant?"),
+        (("matrix_unit", "flash_fst"), [], "matrix_unit: knows no flash_fst; is flash_fast meant?"),
+        (("arch",), ["sm_70"], r"arch is \['sm_70'\]; a text is needed"),
     ],
 )
 def test_what_is_refused(path, value, message):

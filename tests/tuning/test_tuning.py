@@ -153,11 +153,27 @@ def test_what_is_left_out_of_the_digest_is_there():
     assert len({code_digest(()), code_digest(), code_digest((*OTHER_ROOMS, "profiles"))}) == 3
 
 
-def test_a_damaged_entry_is_none(cache):
+@pytest.mark.parametrize(
+    "text", ['{"status"', "[]", '{"status": "predicted"}', '{"data": {"status": 5}, "digest": ""}']
+)
+def test_a_damaged_entry_is_none(cache, text):
     request = lg.matmul(**SMALL).request
-    cache.put(request, {"status": "predicted"})
-    (cache.folder / f"{cache.key(request)}.json").write_text('{"status"')
+    cache.put(request, {"status": "predicted", "tflops": 5.5})
+    path = cache.folder / f"{cache.key(request)}.json"
+    assert cache.get(request) == {"status": "predicted", "tflops": 5.5}
+    path.write_text(path.read_text().replace("5.5", "6.5"))
     assert cache.get(request) is None
+    path.write_text(text)
+    assert cache.get(request) is None
+
+
+def test_damaged_candidates_are_looked_for_again(cache):
+    fixed = {"block_m": 64, "block_n": 64, "block_k": 32, "warps": (2, 2), "b_order": "kn"}
+    first = cache.candidates("matmul", fixed)
+    (path,) = cache.folder.glob("candidates-*.json")
+    for text in ('{"found": [], "refused": []}', '{"found": [{"request": {}}], "refused": []}'):
+        path.write_text(text)
+        assert cache.candidates("matmul", fixed) == first
 
 
 def fake_runner(tflops, calls):
