@@ -40,6 +40,7 @@ LATENCY: Mapping[tuple[str, str], int] = {
     ("alu", "fma"): 5,
     ("alu", "fma wide"): 5,
     ("alu", "memory"): 6,
+    ("alu", "tensor"): 6,
     ("alu predicate", "alu"): 2,
     ("alu predicate", "fma"): 5,
     ("alu predicate", "guard"): 12,
@@ -50,10 +51,12 @@ LATENCY: Mapping[tuple[str, str], int] = {
     ("fma", "tensor"): 6,
     ("fma wide", "alu"): 5,
     ("fma wide", "fma"): 4,
+    ("fma wide", "fma wide"): 6,
     ("fma wide", "memory"): 8,
     ("half", "alu"): 8,
     ("half", "fma"): 8,
     ("half predicate", "alu"): 8,
+    ("tensor", "alu"): 10,
     ("tensor", "fma"): 10,
     ("tensor", "memory"): 10,
     ("tensor", "tensor"): 8,
@@ -218,7 +221,8 @@ class Checker:
             for key, known in state.operands.items():
                 if self._queue(key[1]) == _queue(instruction):
                     state.operands[key] = known | ends
-            for resource in does.reads:
+            # Uniform registers are read at issue: ptxas writes them anew behind a load without any barrier.
+            for resource in (each for each in does.reads if each[0] != "UR"):
                 state.operands[resource, number] = ends
         return state
 
