@@ -42,6 +42,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"head_dim": 576, "v_head_dim": 512},
     *({"head_dim": d, "max_queries": queries} for d in (64, 96, 128) for queries in (32, 64)),
     *({"head_dim": d, "block_m": 256, "block_n": 64} for d in (80, 96)),
+    {"head_dim": 96, "bias": True, "block_m": 256, "block_n": 64},
 )
 COLUMNS = ("request", "tile", "registers", "spilled", "instructions / HMMA", "B / HMMA", "TFLOP/s", "simple")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutgen.cpu import LaunchReport, Tensor, launch, parse_ptx
+from layoutgen.cpu.launch import Progress
 from layoutgen.toolchain import Build
-
-Progress = Callable[[int, int], None]
-"""Called with how many blocks are done, and of how many."""
 
 
 @dataclass(frozen=True)

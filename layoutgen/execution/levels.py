@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.cpu import LaunchReport, Tensor, launch_code
-from layoutgen.execution.execute import Execution, Progress
+from layoutgen.cpu.launch import Progress
+from layoutgen.execution.execute import Execution
 from layoutgen.execution.machine_code import read_code
 from layoutgen.toolchain import Build
 from layoutgen.toolchain.compile import entry_parameters

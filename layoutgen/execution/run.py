@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutgen.cpu import Finding, LaunchReport
-from layoutgen.cpu.launch import ARITHMETICS
+from layoutgen.cpu.launch import ARITHMETICS, Progress
 from layoutgen.errors import LayoutgenError
-from layoutgen.execution.execute import Progress, execute_ptx
+from layoutgen.execution.execute import execute_ptx
 from layoutgen.execution.inputs import OUTPUTS, WRITTEN, Launch, check_size, place
 from layoutgen.execution.levels import MachineRun, run_code
 from layoutgen.execution.reference import error, references

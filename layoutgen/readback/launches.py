@@ -93,7 +93,7 @@ class Host(dict[str, object]):
 
 def passed(host: ast.FunctionDef, kernel: ast.FunctionDef) -> dict[str, ast.expr]:
     """Return what the host passes for the kernel's last parameters: those after the strides."""
-    for node in reversed(host.body):
+    for node in host.body:
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
             arguments = node.value.elts[1]
             values = arguments.elts if isinstance(arguments, ast.Tuple) else []

@@ -162,6 +162,15 @@ def test_a_refusal_is_a_fact_where_it_stands_before_the_return(place: str) -> No
     assert stored.holds == ("grid" in place and "return" not in place)
 
 
+def test_what_is_passed_is_read_off_the_return_that_is_reached() -> None:
+    source = render(MATMUL)
+    line = next(line for line in source.splitlines(keepends=True) if line.startswith("    return grid, ("))
+    wrong = line.replace("m, n, k", "n, m, k")
+    assert wrong != line
+    assert all(verdict.holds for verdict in prove_masks(source.replace(line, line + wrong), MATMUL))
+    assert not all(verdict.holds for verdict in prove_masks(source.replace(line, wrong + line), MATMUL))
+
+
 def test_a_load_that_is_gone_is_missed() -> None:
     source = render(MATMUL)
     edited = re.sub(r"gl\.store\(c, [^\n]*", "pass", source)
