@@ -51,7 +51,7 @@ from layoutgen.profiles import (
     load_profile,
     matrix_unit_flash_tile,
     short_flash_tile,
-    transposed_for,
+    stored_as,
     unit_of,
 )
 from layoutgen.profiles.feasibility import nearest_built
@@ -306,8 +306,9 @@ def matmul(
         asked = {name: features[name] for name in ("accumulate", "operand_dtype", "split_k") if name in features}
         choice = matmul_choice(shape=shape, profile=profile, **asked)
         tile, features["split_k"] = choice.tile, choice.split_k
+
     if isinstance(tile, FastMatmulTile):
-        tile = transposed_for(tile, features.get("a_order", "mk"))
+        tile = stored_as(tile, features.get("a_order", "mk"))
 
     def chosen(name: str, value: T | None) -> T:
         if value is not None:

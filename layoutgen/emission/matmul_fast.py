@@ -9,14 +9,13 @@ from typing import Any
 
 from layoutgen.algebra import LinearLayout
 from layoutgen.emission.matmul_around import around
-from layoutgen.emission.views import AddingView, LayoutView, MmaView, layout_view, legend, regrouped
+from layoutgen.emission.matmul_sums import AXES, adding_view, fetch_ahead, first_portions, turn_lines
+from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend, regrouped
 from layoutgen.kernels.matmul import B_ORDERS
 from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
 from layoutgen.kernels.matmul_layouts import Operand
 from layoutgen.tiling.tile import hardware_order
 from layoutgen.tiling.words import WORD_BYTES, Words
-
-AXES = {"m": "row", "n": "column"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,11 @@ class OperandView:
     size: str
     tile: LayoutView
     fragment: LayoutView
-    block: int
+    extent: int
+    """Rows or columns that are loaded at once, and k."""
+    extent_k: int
+    masked: bool
+    """Whether tiles beyond the matrix are masked along its rows (columns), rather than repeating the last one."""
     axis_dim: int
     k_dim: int
     axis_index: str
@@ -84,19 +87,17 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "dtype": request.dtype,
         "c_dtype": request.c_dtype,
         "group_m": request.group_m,
-        "tile": request.accumulate == "tile",
-        "adding": adding_view(request),
-        "plain_mma": len(request.added_at) < request.block_k // words.tiling.unit.shape[2]
-        or not request.summed_by_part,
+        "adding": adding_view(request) if request.summed_by_part else None,
+        "copied": list(copied_lines(request)),
         "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
         "odd": list(tile_lines(request, 1, 0, "_next", prefetch=True)),
         "last_even": list(tile_lines(request, 0, 1, "", prefetch=False)),
         "last_odd": list(tile_lines(request, 1, 0, "", prefetch=False)),
         "whole": " and ".join(
-            f"{way.size} % {way.block} == 0"
+            f"{way.size} % {request.block_m if way.name == 'a' else request.block_n} == 0"
             for way in (_operand_view(request, name, names["register"]) for name in "ab")
-            if not way.along_k
+            if way.masked
         )
         or "True",
         **around(request),
@@ -131,12 +132,16 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
     per_vector = vector * request.element_bytes // WORD_BYTES
     block, k = way.words.shape
     relabelling = words.relabelling(name)
+    repeated = way.along_k and not request.summed_by_part
+    loading = way.portion if request.summed_by_part else way.staging.loaded
+    loaded_rows, loaded_columns = loading.shape
     loaded = layout_view(
         f"TILE_{upper}",
-        f"A tile of {upper} as it is loaded, [{'k, ' * (not way.along_k)}{axis}{', k' * way.along_k}].",
-        way.staging.loaded,
+        f"A {'portion' if request.summed_by_part else 'tile'} of {upper} as it is loaded, "
+        f"[{'k, ' * (not way.along_k)}{axis}{', k' * way.along_k}].",
+        loading,
         (axis, "k") if way.along_k else ("k", axis),
-        _numbered(way.staging.loaded),
+        _numbered(loading),
     )
     part = [groups // way.parts, 1, group, per_vector] if way.along_k else [1, vectors // way.parts, group, per_vector]
     fragment = layout_view(
@@ -167,21 +172,23 @@ def _operand_view(request: FastMatmulRequest, name: str, registers: list[str]) -
         size=axis,
         tile=loaded,
         fragment=fragment,
-        block=request.block_m if name == "a" else request.block_n,
+        extent=loaded_rows if way.along_k else loaded_columns,
+        extent_k=loaded_columns if way.along_k else loaded_rows,
+        masked=not repeated,
         axis_dim=1 if way.along_k else 0,
         k_dim=0 if way.along_k else 1,
         axis_index="[:, None]" if way.along_k else "[None, :]",
         k_index="[None, :]" if way.along_k else "[:, None]",
         buffer=str(list(way.buffer)),
         word_buffer=str([groups, vectors, group, per_vector]),
-        split=str([groups, group, vectors, vector]),
+        split=str([loaded_rows // group, group, loaded_columns // vector, vector]),
         order=str([0, 2, 1, 3]),
         slice_dim=1 if way.along_k else 0,
         fetch=fetch,
         strided=across if way.along_k else along,
         contiguous=along if way.along_k else across,
         part="" if way.parts == 1 else f"words.slice({inner} * part, {inner}, dim={outer})",
-        load_parameters="pointer" if way.along_k else "pointer, index, left, whole: gl.constexpr",
+        load_parameters="pointer" if repeated else "pointer, index, left, whole: gl.constexpr",
         fetch_parameters="words, step" if way.parts == 1 else "words, step, part",
         fetched=f"all {AXES[axis]}s" if way.parts == 1 else f"one part of the {AXES[axis]}s",
         relabelled=(str(list(relabelling.split)), str(list(relabelling.order)), str(list(relabelling.shape))),
@@ -213,12 +220,24 @@ def _fetched(way: Operand, request: FastMatmulRequest, registers: list[str]) -> 
     return kept
 
 
+def copied_lines(request: FastMatmulRequest) -> Iterator[str]:
+    """Yield the statements that load and store the K tile that may reach beyond K."""
+    if request.summed_by_part:
+        yield from first_portions(request)
+        return
+    for name, axis in (("a", "m"), ("b", "n")):
+        inside = f"({name}_k < left) & ({AXES[axis]} + {name}_{AXES[axis]} < {axis})"
+        yield f"{name}_tile = gl.load({name}_pointer + skipped * stride_{name}k, mask={inside}, other=0.0)"
+        yield f"store_{name}({name}_buffer0, {name}_tile)"
+
+
 def first_lines(request: FastMatmulRequest) -> Iterator[str]:
     """Yield the statements that fetch what the first tile begins with."""
+    if request.summed_by_part:
+        yield from fetch_ahead(request)
+        return
     yield f"a0, a1 = {_fetch(request, 'a', 0, 0, 0)}"
     yield f"b0, b1 = {_fetch(request, 'b', 0, 0, 0)}"
-    if request.summed_by_part:
-        yield "summed = zeros()"
 
 
 def _load(request: FastMatmulRequest, name: str, suffix: str) -> str:
@@ -251,13 +270,11 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
     multiplied. The next tile's loads come first; its stores in the middle, A's before B's loads, so that the two need
     not be in registers together. In front of the last part is the tile's barrier, and behind it the next's first fetch.
 
-    When tiles are added apart, a part begins its sum from zero at the first step, and is added to its product behind
-    the last one, while the next part is multiplied. No sum lives from one tile to the next, which would cost copies.
     """
     if request.summed_by_part:
-        yield from _parts_in_turn(request, current, following, suffix, prefetch)
+        yield from turn_lines(request, current, following, prefetch)
         return
-    steps, parts, apart = _fetches(request), request.parts[0], request.accumulate == "tile"
+    steps, parts = _fetches(request), request.parts[0]
     a_stored, b_stored = _stored_behind(steps, parts)
     for step, part in product(range(steps), range(parts)):
         last = (step, part) == (steps - 1, parts - 1)
@@ -273,10 +290,7 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
         elif prefetch:
             yield f"next_a0, next_a1 = {_fetch(request, 'a', following, 0, 0)}"
             yield f"next_b0, next_b1 = {_fetch(request, 'b', following, 0, 0)}"
-        result = f"sum{part}" if apart else f"product{part}"
-        yield f"{result} = multiply({'zeros()' if apart and step == 0 else result}, a0, a1, b0, b1)"
-        if apart and step == steps - 1 and part > 0:
-            yield f"product{part - 1} = add(product{part - 1}, sum{part - 1})"
+        yield f"product{part} = multiply(product{part}, a0, a1, b0, b1)"
         if not last or prefetch:
             yield "a0, a1 = next_a0, next_a1"
             if part == parts - 1:
@@ -286,97 +300,6 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
             yield f"b_tile = {_load(request, 'b', suffix)}"
         if prefetch and (step, part) == b_stored:
             yield f"store_b(b_buffer{following}, b_tile)"
-    if apart:
-        yield f"product{parts - 1} = add(product{parts - 1}, sum{parts - 1})"
-
-
-def _parts_in_turn(
-    request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool
-) -> Iterator[str]:
-    """Yield the statements of a K tile of two fetches whose parts sum all of it, one after the other.
-
-    Parts that follow each other share the fragments of one operand, which are held; those of the other arrive while
-    two k-steps are multiplied for the next two. The sums of a part are added to its product while the next part is
-    multiplied, those of the last part while the next tile begins. The barrier stands in front of the last two k-steps,
-    which read nothing more from this tile's buffers.
-    """
-    streams = request.streamed or "b"
-    held = "b" if streams == "a" else "a"
-    turns = _turns(request)
-    steps = 2 * len(turns)
-    a_stored, b_stored = 3 * steps // 8, steps - 2
-    for step in range(steps):
-        turn, pair = divmod(step, 2)
-        last = step == steps - 1
-        if prefetch:
-            if step == 0:
-                yield f"a_tile = {_load(request, 'a', suffix)}"
-            if step == a_stored:
-                yield f"store_a(a_buffer{following}, a_tile)"
-                yield f"b_tile = {_load(request, 'b', suffix)}"
-            if step == b_stored:
-                yield f"store_b(b_buffer{following}, b_tile)"
-            if last:
-                yield _barrier(current, following)
-        if prefetch or not last:
-            buffer, (ahead, fetch) = (following, (0, 0)) if last else (current, divmod(step + 1, 2))
-            place = dict(zip("ab", turns[ahead], strict=True))
-            before = dict(zip("ab", turns[ahead - 1], strict=True))
-            if ahead == 0 or place[held] != before[held]:
-                names = f"{held}{2 * fetch}, {held}{2 * fetch + 1}"
-                yield f"{names} = {_fetch(request, held, buffer, fetch, place[held])}"
-            yield f"next_{streams}0, next_{streams}1 = {_fetch(request, streams, buffer, fetch, place[streams])}"
-        part, earlier = (row * request.parts[1] + across for row, across in (turns[turn], turns[turn - 1]))
-        for half in range(2):
-            k_step = 2 * pair + half
-            sums = "partial" if k_step else "zeros()"
-            a, b = (k_step, half) if held == "a" else (half, k_step)
-            fragments = f"operand_a(a{a}), operand_b(b{b})"
-            if k_step < len(request.added_at):
-                arguments = f"{sums}, {fragments}, product{earlier}, summed, ADDING{k_step}"
-                yield f"partial, product{earlier} = mma_adding({arguments})"
-            else:
-                yield f"partial = mma({sums}, {fragments})"
-        if prefetch or not last:
-            yield f"{streams}0, {streams}1 = next_{streams}0, next_{streams}1"
-        if pair == 1:
-            yield "summed = partial"
-    if not prefetch:
-        yield f"product{part} = add(product{part}, summed)"
-
-
-def _turns(request: FastMatmulRequest) -> list[tuple[int, int]]:
-    """Return row and column of the parts, in the order in which they are multiplied."""
-    rows, columns = map(range, request.parts)
-    if request.streamed == "b":
-        return list(product(rows, columns))
-    return [(row, column) for column, row in product(columns, rows)]
-
-
-def adding_view(request: FastMatmulRequest) -> AddingView | None:
-    """Return the inline assembly of the k-steps that add sums of the part before to its product.
-
-    A call takes some of a unit's sums, as many as `request.added_at` says, and leaves the others' products as they are.
-    """
-    if not request.summed_by_part:
-        return None
-    atom = request.words.tiling.atom
-    pack, outputs = atom.accumulator.elements, atom.accumulator.words
-    first_a, first_b, summed = 2 * outputs, 2 * outputs + pack, 4 * outputs + 2 * pack
-    c = [f"${i}" for i in range(outputs)]
-    a = [f"${first_a + 2 * i}" for i in range(atom.a.words)]
-    b = [f"${first_b + 2 * i}" for i in range(atom.b.words)]
-    multiplied = ", ".join("{" + ", ".join(group) + "}" for group in (c, a, b, c))
-    steps, first = [], 0
-    for k_step, count in enumerate(request.added_at):
-        added = [f"add.rn.f32 ${outputs + i}, ${outputs + i}, ${summed + i};" for i in range(first, first + count)]
-        lines = [f"{atom.instruction} ", f"{multiplied}; "]
-        lines += [" ".join(added[i : i + 3]) + " " * (i + 3 < count) for i in range(0, count, 3)]
-        steps.append((f"ADDING{k_step}", tuple(lines)))
-        first += count
-    operands = ["=&f"] * (2 * outputs), ["r"] * (2 * pack), map(str, range(2 * outputs)), ["f"] * outputs
-    constraints = [",".join(group) for group in operands]
-    return AddingView(tuple(steps), (*(f"{group}," for group in constraints[:-1]), constraints[-1]), pack)
 
 
 def _stored_behind(steps: int, parts: int) -> tuple[tuple[int, int], tuple[int, int]]:

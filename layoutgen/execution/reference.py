@@ -14,6 +14,7 @@ import numpy as np
 
 from layoutgen.execution.epilogue import SUBNORMAL16, U16, U32, Values, finished
 from layoutgen.kernels import AttentionRequest, FastAttentionRequest, FastMatmulRequest, MatmulRequest, Request
+from layoutgen.kernels.matmul_fast import SUMMED_K
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 
 ULP32 = 2.0**-23
@@ -82,8 +83,8 @@ def summed(request: MatmulRequest, k: int, magnitude: Values) -> Values:
             k = tiles * request.block_k
         share = (request.split_k - 1) * U32
         if request.accumulate == "tile":
-            k = min(k, request.block_k)
-            share += tiles * U32
+            share += tiles * (request.block_k // SUMMED_K) * U32
+            k = min(k, SUMMED_K)
     loss: Values = (-(-k // unit_k) * step_loss(unit_k) + share) * magnitude
     return loss
 

@@ -42,6 +42,7 @@ from layoutgen.kernels.request import (
 from layoutgen.plan import Move, Plan, Tile
 from layoutgen.plan.staging import VECTOR_BYTES
 from layoutgen.proofs import Verdict
+from layoutgen.proofs.methods import equal
 from layoutgen.proofs.staging import staged
 from layoutgen.proofs.words import fetched, prove_words
 from layoutgen.tiling import Tiling
@@ -50,12 +51,16 @@ from layoutgen.tiling.words import Words, oriented
 A_ORDERS = {"mk": "[M, K], K along the rows in memory", "km": "[K, M], M along the rows in memory"}
 ACCUMULATE = {
     "unit": "all of K is summed in the tensor core, which truncates",
-    "tile": "each K tile is summed from zero in the tensor core, and the tiles are added in fp32, rounded to nearest",
+    "tile": "every 16 k are summed from zero in the tensor core, and these sums added in fp32, rounded to nearest",
 }
 FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias", "epilogue", "rounded", "residual")
 """Fields that add something to the plain product."""
 MAX_GROUP = 1024
 """Blocks in a column of the launch order, so that those of a whole group are counted in 32 bits."""
+SUMMED_K = 16
+"""k of a K tile that are summed from zero in the tensor core when sums are added apart: two vectors."""
+ADDED_AT = (4, 4)
+"""Of a thread's 8 sums of a unit, those that are added at the first k-steps of the next part: beside every HMMA one."""
 STAGES = 2
 """Buffers of each operand: one is read while the other is filled. An iteration of the loop does as many K tiles."""
 
@@ -143,17 +148,17 @@ class FastMatmulRequest(MatmulRequest):
 
     @property
     def sums_at_once(self) -> int:
-        """Parts whose sums of a K tile are in registers together; where parts take turns, the part before is one."""
-        return 2 if self.summed_by_part else self.parts[0] * self.parts[1]
+        """Parts whose sums are in registers together when sums are added apart: one, and the one before it."""
+        return 2
 
     @property
     def compiler_options(self) -> dict[str, Any]:
-        """A lower level of ptxas for tiles that are added apart.
+        """A lower level of ptxas for sums that are added apart.
 
         At its usual one ptxas puts off the additions of a part, whose results nothing in the tile waits for, until the
         sums of many parts are in registers and some spill.
         """
-        return {"ptx_options": "--opt-level 1"} if self.accumulate == "tile" else {}
+        return {"ptx_options": "--opt-level 1"} if self.summed_by_part else {}
 
     @property
     def given_dtype(self) -> str:
@@ -180,9 +185,8 @@ class FastMatmulRequest(MatmulRequest):
 
     @property
     def summed_by_part(self) -> bool:
-        """Whether a part sums a whole K tile before the next part begins: its fragments of a short tile are few."""
-        vector = VECTOR_BYTES // self.element_bytes
-        return self.accumulate == "tile" and self.block_k == 2 * vector
+        """Whether parts take turns: each sums some k, and is added while the next one sums the same k."""
+        return self.accumulate == "tile"
 
     @property
     def part(self) -> tuple[int, int]:
@@ -196,16 +200,12 @@ class FastMatmulRequest(MatmulRequest):
 
     @property
     def added_at(self) -> tuple[int, ...]:
-        """How many of a thread's 8 sums of a unit are added at each k-step of the next part, when parts take turns.
-
-        One addition stands beside every other HMMA. Where vectors of A run along m a fetch brings the fragments of two
-        units, which leaves fewer registers; there half of the sums go at the first step.
-        """
-        return (2, 2, 2, 2) if self.along("a") == "k" else (4, 2, 2)
+        """How many of a thread's 8 sums of a unit are added at each k-step of the next part, when parts take turns."""
+        return ADDED_AT
 
     @property
     def streamed(self) -> str | None:
-        """The operand that a part fetches anew though the part before had it, when parts sum a K tile in turn."""
+        """The operand that a part fetches anew though the part before had it, when parts are summed in turn."""
         return streamed(self.parts) if self.summed_by_part else None
 
     def along(self, operand: str) -> str:
@@ -237,6 +237,8 @@ class FastMatmulRequest(MatmulRequest):
                 staged(f"buffer_{name}", way.staging.stored, self.element_bytes),
                 fetched(f"fragment_{name}", places, way.staging.buffer, way.wanted),
             ]
+            if self.summed_by_part:
+                verdicts.append(equal(f"the portions of {name} make up its tile", way.whole, way.staging.loaded))
         return tuple(verdicts)
 
     @cached_property
@@ -255,7 +257,11 @@ class FastMatmulRequest(MatmulRequest):
             *(Tile(f"c{part}", "global", shape, self.c_dtype) for part in range(len(products))),
         ]
         moves = [Move(product, f"c{part}", "store", 0) for part, product in enumerate(products)]
-        moves += [Move(sums[part % len(sums)], product, "add", STAGES) for part, product in enumerate(products) if sums]
+        moves += [
+            Move(sums[part % len(sums)], product, "add", STAGES * self.block_k // SUMMED_K)
+            for part, product in enumerate(products)
+            if sums
+        ]
         for name, way in self.operands.items():
             cost = way.staging.fetched_access(way.fetch)
             tiles += [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
-from layoutgen.algebra import LinearLayout, Space
+from layoutgen.algebra import LinearLayout, Space, hardware_space
 from layoutgen.algebra.operations import without_copies
 from layoutgen.atoms import DTYPE_BYTES, Atom
 from layoutgen.errors import LayoutgenError
@@ -21,7 +21,7 @@ from layoutgen.tiling.words import AXIS, Words, deepened, gather_neighbours, ori
 class Key:
     """What the layouts depend on, but for the arrangement; `along_a` and `along_b` are what is contiguous in memory.
 
-    `summed_by_part`: a part sums a whole K tile before the next part begins.
+    `summed_by_part`: a part sums some k from zero before the next part begins.
     """
 
     atom: str
@@ -83,6 +83,54 @@ class Operand:
         return without_copies(paired(cut.permute((0, 2, 1, 3))))
 
     @property
+    def portions(self) -> tuple[tuple[int, int], ...]:
+        """Row and column at which each portion of the tile begins, when it is loaded one vector a thread at a time.
+
+        Registers beside those of a vector hold the same places of boxes of the tile, which are these portions.
+        """
+        return self._portions[1]
+
+    @property
+    def portion(self) -> LinearLayout:
+        """Who loads what of a portion, in its own coordinates."""
+        shape, begins = self._portions
+        domain, columns = self.staging.loaded.domain, self.staging.loaded.columns
+        registers = domain.bits_of("register")
+        kept = registers - (len(begins).bit_length() - 1)
+        place, tile = Space.of_shape(shape), self.staging.loaded.codomain
+        columns = tuple(place.pack(tile.unpack(c)) for c in (*columns[:kept], *columns[registers:]))
+        sizes = {name: kept if name == "register" else bits for name, bits in domain.dims}
+        return LinearLayout(hardware_space(sizes), place, columns)
+
+    @property
+    def whole(self) -> LinearLayout:
+        """Who loads what of the tile, by what its portions say."""
+        loaded, portion = self.staging.loaded, self.portion
+        kept = portion.domain.bits_of("register")
+        embedded = self.embedded(portion).columns
+        steps = [loaded.codomain.pack(self.portions[1 << bit]) for bit in range(len(self.portions).bit_length() - 1)]
+        return LinearLayout(loaded.domain, loaded.codomain, (*embedded[:kept], *steps, *embedded[kept:]))
+
+    @cached_property
+    def _portions(self) -> tuple[tuple[int, int], tuple[tuple[int, int], ...]]:
+        """The shape of a portion, and where each begins."""
+        (rows, columns), steps = self.shape, list[tuple[int, int]]()
+        registers = [tuple(basis) for basis in self.staging.loaded.bases["register"]]
+        while registers:
+            last = registers.pop()
+            if last == (rows // 2, 0) and rows // 2 >= self.group:
+                rows //= 2
+            elif last == (0, columns // 2) and columns // 2 >= self.vector:
+                columns //= 2
+            else:
+                break
+            steps.insert(0, (last[0], last[1]))
+        begins = [(0, 0)]
+        for row, column in steps:
+            begins += [(begin[0] + row, begin[1] + column) for begin in begins]
+        return (rows, columns), tuple(begins)
+
+    @property
     def wanted(self) -> LinearLayout:
         """What the instruction takes of the first part at the first `steps` k-steps, in the coordinates of the tile."""
         return self.embedded(self.fetch)
@@ -101,7 +149,7 @@ def part_shape(key: Key, arrangement: str | None) -> tuple[int, int]:
     A for the next part arrive while this one is multiplied, and are few. With one unit, an instruction would often wait
     for the one before.
 
-    When parts sum a K tile each, a part has two units a warp along rows and along columns: four sums of which none
+    When parts are summed in turn, a part has two units a warp along rows and along columns: four sums of which none
     waits for another, and all that a vector along rows or columns takes.
     """
     unit = arrange(key.oriented, arrangement)

@@ -1,7 +1,7 @@
 """Hardware profiles (YAML) and the choice of the matrix unit."""
 
 from layoutgen.profiles.feasibility import check_compiled, check_feasible
-from layoutgen.profiles.matmul_tiles import Choice, choose_matmul, fast_matmul_tile, transposed_for
+from layoutgen.profiles.matmul_tiles import Choice, choose_matmul, fast_matmul_tile, stored_as
 from layoutgen.profiles.profile import (
     DEFAULT,
     FastMatmulTile,
@@ -36,6 +36,6 @@ __all__ = [
     "matrix_unit_flash_tile",
     "profile_names",
     "short_flash_tile",
-    "transposed_for",
+    "stored_as",
     "unit_of",
 ]

@@ -36,20 +36,15 @@ def fast_matmul_tile(tiles: Sequence[FastMatmulTile], accumulate: str) -> FastMa
     return next((tile for tile in tiles if tile.accumulate == accumulate), None)
 
 
-def transposed_for(tile: FastMatmulTile, a_order: str) -> FastMatmulTile:
-    """Return a tile with its warps as they are best for A in this order.
-
-    K tiles that are added apart stream one operand past the other. The profile's tiles are for A [M, K], which is held
-    by warps that are wide; where A runs along m that is done with B. Other tiles are as good either way.
+def stored_as(tile: FastMatmulTile, a_order: str) -> FastMatmulTile:
+    """Return a tile with its warps as they are for A in this order.
 
     >>> from layoutgen.profiles import load_profile
     >>> tile = fast_matmul_tile(load_profile("volta").unit.matmul_fast, "tile")
-    >>> tile.warps, transposed_for(tile, "km").warps
-    ((4, 1), (1, 4))
+    >>> stored_as(tile, "mk").warps, stored_as(tile, "km").warps
+    ((1, 4), (2, 2))
     """
-    if tile.accumulate == "tile" and tile.block_m == tile.block_n and a_order == "km":
-        return replace(tile, warps=tile.warps[::-1])
-    return tile
+    return replace(tile, warps=tile.warps_km) if a_order == "km" and tile.warps_km else tile
 
 
 def launch_blocks(tile: FastMatmulTile, shape: tuple[int, ...], split_k: int) -> int:

@@ -76,6 +76,8 @@ class FastMatmulTile:
     warps: tuple[int, int]
     accumulate: str
     tflops: tuple[float, ...]
+    warps_km: tuple[int, int] | None = None
+    """The warps for A [K, M], where they are others than for A [M, K]."""
 
 
 FLASH = ("flash", "flash_fast", "flash_fast_bias")
@@ -243,9 +245,10 @@ def _parse_unit(data: Any, name: str) -> MatrixUnit:
 
 
 def _fast_tile(data: Any, where: str) -> FastMatmulTile:
-    own = ("accumulate", "tflops")
-    if not isinstance(data, Mapping) or set(data) != set(FastMatmulTile.__dataclass_fields__):
-        raise LayoutgenError(f"{where}: must be exactly {', '.join(FastMatmulTile.__dataclass_fields__)}")
+    own = ("accumulate", "tflops", "warps_km")
+    needed = [name for name in FastMatmulTile.__dataclass_fields__ if name != "warps_km"]
+    if not isinstance(data, Mapping) or set(data) - {"warps_km"} != set(needed):
+        raise LayoutgenError(f"{where}: must be exactly {', '.join(needed)}, and warps_km where it differs")
     plain = _fields(MatmulTile, {key: value for key, value in data.items() if key not in own}, where)
     if not isinstance(data["accumulate"], str) or data["accumulate"] not in ACCUMULATE:
         raise LayoutgenError(f"{where}: accumulate is {data['accumulate']!r}; it is one of {', '.join(ACCUMULATE)}")
@@ -254,7 +257,12 @@ def _fast_tile(data: Any, where: str) -> FastMatmulTile:
         raise LayoutgenError(
             f"{where}: tflops is {rates!r}; positive numbers are needed, for one block on an SM and up"
         )
-    return FastMatmulTile(**vars(plain), accumulate=data["accumulate"], tflops=tuple(map(float, rates)))
+    transposed = None
+    if "warps_km" in data:
+        transposed = _fields(MatmulTile, {**vars(plain), "warps": data["warps_km"]}, where).warps
+    return FastMatmulTile(
+        **vars(plain), accumulate=data["accumulate"], tflops=tuple(map(float, rates)), warps_km=transposed
+    )
 
 
 def matrix_unit(profile: str | Profile) -> MatrixUnit | None:

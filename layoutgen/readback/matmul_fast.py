@@ -21,7 +21,7 @@ def prove_fast_matmul(
     """
     derived = {"MATRIX_C": request.tiling.accumulator, "ACCUMULATOR_C": request.words.grouped}
     for name, way in request.operands.items():
-        derived[f"TILE_{name.upper()}"] = way.staging.loaded
+        derived[f"TILE_{name.upper()}"] = way.portion if request.summed_by_part else way.staging.loaded
         derived[f"FRAGMENT_{name.upper()}"] = way.fetch_words
     verdicts = [*request.proofs]
     for name, layout in derived.items():

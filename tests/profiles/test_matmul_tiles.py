@@ -119,14 +119,6 @@ def test_emit_takes_the_tile_of_a_shape():
     assert lg.matmul(design="fast", shape=(1, 256, 256, 65536), split_k=2).request.split_k == 2
 
 
-@pytest.mark.parametrize(("a_order", "warps"), [("mk", (4, 1)), ("km", (1, 4))])
-def test_tiles_added_apart_hold_the_operand_that_their_order_is_best_for(a_order, warps):
-    for shape in (None, (1, 4096, 4096, 4096)):
-        assert lg.matmul(design="fast", accumulate="tile", a_order=a_order, shape=shape).request.warps == warps
-    given = lg.matmul(design="fast", accumulate="tile", a_order=a_order, block_k=32, warps="4x2")
-    assert given.request.warps == (4, 2)
-
-
 @pytest.mark.parametrize("accumulate", ["unit", "tile"])
 def test_without_a_shape_the_first_tile_is_taken(accumulate):
     request = lg.matmul(design="fast", accumulate=accumulate).request
