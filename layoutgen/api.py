@@ -364,6 +364,7 @@ def default_set() -> tuple[Kernel, ...]:
         matmul(block_m=128, block_n=128, block_k=32),
         *(matmul(design="fast", a_order=a, b_order=b) for a in A_ORDERS for b in B_ORDERS),
         matmul(design="fast", block_m=64, block_n=64, block_k=32, warps="1x2"),
+        matmul(design="fast", accumulate="tile"),
         matmul(design="fast", scale=True, bias=True, epilogue="silu", rounded=True, residual=True),
     )
 

@@ -6,6 +6,7 @@ python tools/matmul_figures.py            # a few minutes: some twenty kernels a
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 
@@ -16,13 +17,16 @@ from layoutgen.execution import call
 from layoutgen.kernels.matmul_workspace import PRODUCTS
 from layoutgen.profiles import FastMatmulTile, choose_matmul, load_profile
 from layoutgen.profiles.matmul_tiles import launch_seconds
-from layoutgen.sass.inspection import inspect
+from layoutgen.sass.inspection import Inspection, inspect
 from layoutgen.toolchain import compile_kernel, read_kernel
+
+Change = Callable[[str], str] | None
 
 DOC = Path(__file__).parents[1] / "docs" / "matmul.md"
 ORDERS = tuple((a, b) for a in ("mk", "km") for b in ("kn", "nk"))
 WIDE_TILE = (128, 256, 32, "2x4")
 """Shown beside the profile's tiles: eight warps, of which an SM holds one block."""
+ODD = (1, 1001, 1001, 1001)
 DEPTHS = (256, 1024, 4096)
 MODES = ({"accumulate": "unit"}, {"accumulate": "tile"}, {"accumulate": "tile", "operand_dtype": "float32"})
 SHAPES = (
@@ -150,61 +154,52 @@ What a product of depth K may be off by, per element of C:
   max |B column| |A| sum). The second term is no share of |A| |B|: an element that is 2^-30 of its row's largest keeps 9
   bits, one of 2^-41 none. Rows of A and columns of B may differ by any factor, elements within one should not.
 - the tensor core: every step of 4 k truncates, at most 6 units of 2^-23 of the magnitudes summed so far. In `tile`
-  mode that is at most block_k / 4 steps, 2^-17.4 |A| |B| at 32, and 2^-24 for each of the 3 K / block_k additions in
-  fp32; in `unit` mode it grows with K.
+  mode that is 4 steps, 2^-18.4 |A| |B|, and 2^-24 for each of the 3 K / 16 additions in fp32; in `unit` mode it grows
+  with K.
 
 This worst case is what `layoutgen run` holds a run to. On random matrices in `tile` mode the error stays below 2^-18
 |A| |B| by far: see the next table. It costs three products, so the rate is a third of the loop's, and before it two
-kernels that read an operand twice and write three halves of it, 14 bytes an element: at 4096^3 0.5 ms at the memory's
-peak rate, beside {parts_ms} ms predicted for the product ({parts_tile}, `tile`).
+kernels that read an operand twice and write three halves of it, 14 bytes an element: at 4096^3 {split_ms} ms at the
+memory's peak rate, beside {parts_ms} ms predicted for the product ({parts_tile}, `tile`).
 
 ## Who sums over K
 
 The tensor core truncates every sum (docs/facts.md), so that a long sum of terms of one sign drifts. `--accumulate
-tile` sums each K tile from zero and adds the tiles in fp32, rounded to nearest. Errors of a product 32 x K x 32 with K
-tiles of 16, executed in V100 arithmetic: the mean relative one of matrices drawn uniformly from [0, 1), and the largest
-of normally distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
+tile` sums every 16 k from zero and adds these sums in fp32, rounded to nearest. Errors of a product 32 x K x 32,
+executed in V100 arithmetic: the mean relative one of matrices drawn uniformly from [0, 1), and the largest of normally
+distributed ones, relative to |A| |B| (2^-18 is 3.8e-06):
 
 {drift}
 
-It costs an addition for every element of C and K tile, and registers, since a sum stands beside the product. With K
-tiles of 16 a part of C sums all of a tile before the next part begins. A part has 2x2 units of a warp: four sums of
-which none waits for another, in 32 registers. A warp has 32x128 of C (or 128x32), so that all its parts share the
-fragments of A (of B): those of a whole K tile are held in 16 registers, and those of the other operand are streamed,
-two k-steps ahead in 16 more. Each k-step of a part brings with it a share of the additions of the part before, one
-beside every other HMMA. In all 128 registers of products, up to 56 of sums, 32 of fragments, 8 of tiles on their way.
-With longer K tiles all parts keep their sums; a warp can have half as much of C.
+It costs an addition for every element of C and 16 k, and registers, since a sum stands beside the product. So the parts
+of C take turns: each sums 16 k before the next part begins, and its sums are added to its product while the next one
+is multiplied, one addition beside every HMMA of two k-steps. A part has four units of a warp: four sums of which none
+waits for another, in 32 registers. Parts that follow each other share the fragments of one operand, which are held for
+16 k; those of the other are streamed, one k-step ahead.
 
-The additions are written as assembly that is not pure; otherwise LLVM moves those of all parts behind the tile. ptxas
-does much the same from level 2 on: nothing in a tile waits for the result of an addition, which it puts off until sums
-spill. Hence `--opt-level 1` in such a file's `OPTIONS`; at the usual level the same sources, with K tiles of 16, spill
-84 to 532 bytes and are predicted at 59 to 70 TFLOP/s. What is predicted, for `--a-order` and `--b-order`:
+Registers decide. A block of 128x128 has 128 of products a thread, 32 of sums and up to 32 of fragments, of 255:
+
+- **Branches.** Nothing in a tile waits for the result of an addition. So ptxas puts additions off until no register is
+  left, and then does many of them in a row, while the tensor core stands still. It moves no instruction across a
+  branch: before the last k-step of every part `stay` would leave the kernel if K were negative, which it never is.
+- **Level 1 of ptxas**, in the file's `OPTIONS`. From level 2 on ptxas puts additions off all the same.
+- **Additions that are not pure**, and stand in one piece of assembly with their k-step: LLVM would move those of all
+  parts behind the tile.
+- **Portions.** The next tile comes in portions of one vector a thread, two or three of which are on their way at a
+  time, not in one piece.
+- **Pointers** that move by strides which LLVM cannot see through (`pinned`): it would merge the two of A and B into
+  one, with offsets in registers that no load needs, and keep the offsets of all portions as well.
+
+What is predicted, for `--a-order` and `--b-order`, and how much less that is than the same orders' `unit` above:
 
 {apart}
 
-Without `--warps` a file has 4x1 for A [M, K] and 1x4 for A [K, M]: 10 to 14 % less than `unit` with tiles of 32.
+Without `--warps` a file has 1x4 warps for A [M, K] and 2x2 for A [K, M]. Without the branches the same four kernels
+{free}; at the usual level of ptxas {usual}.
 
-The last rows are `unit` with tiles of 16: the same barriers and the same time for loads to come, and no addition. Most
-of the loss is there already, half of it for A [M, K] and B [N, K]: half as many instructions between two barriers. What
-the additions take beyond it is mostly order: ptxas collects them where it believes to be waiting for a load from
-global memory, and two warps a scheduler do not fill the gap that this leaves in the tensor core.
+Lengths of which no vector is a multiple are copied element by element, a register each. At 1001 x 1001 x 1001:
 
-Other ways, and where the model sees their limit:
-
-- Every part fetches all its fragments, so that none is held and a tile can have 32 k: twice the loads of `unit`. A
-  fetch of 128 bits takes four wavefronts whatever is broadcast in it, and shared memory would be busy for 1.3 times as
-  long as the tensor cores.
-- Tiles of 32, and the fragments of 32 k held, 32 registers: 0.25 additions an HMMA, and no spill when the next tile
-  comes in four portions. Predicted at 84 (mk, kn): no registers are left to fetch two k-steps ahead.
-- Tiles of 32 that are summed 16 k at a time, for half the barriers: offsets for twice as many loads, and loops of
-  twice the length, of which ptxas makes 60 to 200 copies of registers and often spills; 70 to 81.
-- Tiles that stay in registers from one K tile to the next, so that no store waits: 8 to 16 registers more, which
-  spill; 55 to 67.
-
-Lengths of which no vector is a multiple (1001^3) are copied element by element, a register each, for which none are
-left: the tile of 16 spills 680 to 1240 bytes there and is predicted at 39 to 61 TFLOP/s. `--block-k 32 --warps 4x2` is
-better for them: 0 to 360 bytes, 49 to 65. In `unit` mode the tile of 32 spills nothing there for A [M, K], B [K, N],
-up to 88 bytes for A [K, M] and 1080 for A [M, K], B [N, K]; 76 to 85.
+{odd}
 """
 
 
@@ -216,12 +211,52 @@ def table(head: list[str], rows: list[list[object]]) -> str:
     return "\n".join([row(list(head)), row(["---"] * len(head)), *map(row, rows)])
 
 
+def loop(folder: Path, change: Change = None, shape: tuple[int, ...] | None = None, **fields: object) -> Inspection:
+    """Return what is found of a kernel, after a change of its source, and for a shape."""
+    path = Path(lg.matmul(design="fast", **fields).write(folder))
+    if change is not None:
+        path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    file = read_kernel(path)
+    return inspect(file, compile_kernel(file, "sm_70", file.request.arrays(shape) if shape else None))
+
+
+def spilled(found: Inspection) -> int:
+    return found.compiled.spill_stores + found.compiled.spill_loads
+
+
+def span(values: Sequence[float], digits: int = 0) -> str:
+    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def otherwise(folder: Path, change: Change) -> str:
+    """Return in words what the kernels whose sums are added apart are like after a change of their source."""
+    found = [loop(folder, change, accumulate="tile", a_order=a, b_order=b) for a, b in ORDERS]
+    rates = span([each.predict().mean for each in found])
+    return f"spill {span([spilled(each) for each in found])} bytes and are predicted at {rates} TFLOP/s"
+
+
+def without_branches(source: str) -> str:
+    return "".join(line for line in source.splitlines(keepends=True) if line.strip() != "stay(k)")
+
+
+def at_the_usual_level(source: str) -> str:
+    return source.replace(', "ptx_options": "--opt-level 1"', "")
+
+
+def odd_lengths(folder: Path) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for way in ("unit", "tile"):
+        for a, b in ORDERS:
+            found = loop(folder, None, ODD, accumulate=way, a_order=a, b_order=b)
+            rows.append([way, a, b, found.compiled.registers, spilled(found), f"{found.predict().mean:.1f}"])
+    return rows
+
+
 def figures(folder: Path, **fields: object) -> list[object]:
     """Return registers, bytes spilled, instructions per HMMA and the prediction at the reference clock."""
-    file = read_kernel(lg.matmul(design="fast", **fields).write(folder))
-    compiled = compile_kernel(file, "sm_70")
-    found = inspect(file, compiled)
-    prediction = found.predict()
+    found = loop(folder, **fields)
+    compiled, prediction = found.compiled, found.predict()
     return [
         compiled.registers,
         compiled.spill_stores + compiled.spill_loads,
@@ -283,12 +318,16 @@ def text(**tables: str) -> str:
     """Return the page."""
     import triton
 
-    parts = choose_matmul(load_profile("volta"), (1, 4096, 4096, 4096), "tile", PRODUCTS)
+    card = load_profile("volta")
+    memory = card.memory_gb_per_s
+    assert memory is not None
+    parts = choose_matmul(card, (1, 4096, 4096, 4096), "tile", PRODUCTS)
     return TEXT.format(
         triton=triton.__version__,
         rates=table(["tile", "warps", "accumulate", "TFLOP/s with 1, 2, ... blocks on an SM"], rates()),
         choices=table(["M x N x K", "tile, warps", "split K", "blocks", "us", "us, first tile", "TFLOP/s"], choices()),
         parts_ms=f"{parts.seconds * 1e3:.1f}",
+        split_ms=f"{2 * 14 * 4096**2 / (memory * 1e9) * 1e3:.1f}",
         parts_tile=tile_name(parts.tile),
         **tables,
     )
@@ -326,15 +365,12 @@ def main() -> None:
             for m, n, k, warps in shown_tiles()
         ]
         tiles.append(["128x128x32, --group-m 8", "2x2", *figures(folder, group_m=8)])
-        apart = [
-            [name, warps, a, b, *figures(folder, a_order=a, b_order=b, block_k=k, warps=warps, accumulate="tile")]
-            for name, k, warps in (("128x128x16", 16, "4x1"), ("128x128x16", 16, "1x4"), ("128x128x32", 32, "4x2"))
-            for a, b in ORDERS
-        ]
-        short = [
-            ["128x128x16, unit", "2x2", a, b, *figures(folder, a_order=a, b_order=b, block_k=16, warps="2x2")]
-            for a, b in ORDERS
-        ]
+        apart: list[list[object]] = []
+        for (a, b), (*_, unit, _spread) in zip(ORDERS, orders, strict=True):
+            found = figures(folder, a_order=a, b_order=b, accumulate="tile")
+            apart.append([a, b, *found, f"{100 - 100 * float(str(found[3])) / float(str(unit)):.1f} %"])
+        odd = odd_lengths(folder)
+        free, usual = otherwise(folder, without_branches), otherwise(folder, at_the_usual_level)
         drifts = [
             [k, *(f"{mean:.1e}, {most:.1e}" for mean, most in (errors(folder, k, **mode) for mode in MODES))]
             for k in DEPTHS
@@ -343,7 +379,10 @@ def main() -> None:
         text(
             orders=table(["A", "B", *columns], orders),
             tiles=table(["tile", "warps", *columns], tiles),
-            apart=table(["tile", "warps", "A", "B", *columns], apart + short),
+            apart=table(["A", "B", *columns, "less than unit"], apart),
+            odd=table(["sums", "A", "B", "registers", "bytes spilled", "predicted TFLOP/s"], odd),
+            free=free,
+            usual=usual,
             drift=table(["K", "unit", "tile", "tile, fp32 operands"], drifts),
         ),
         encoding="utf-8",

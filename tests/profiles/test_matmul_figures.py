@@ -20,7 +20,7 @@ def tool():
 
 def missing(tool, page):
     """Return what the tool would write that is not in a page, the tables of compiled and executed kernels excepted."""
-    compiled = dict.fromkeys(("orders", "tiles", "apart", "drift"), "\0")
+    compiled = dict.fromkeys(("orders", "tiles", "apart", "drift", "odd", "free", "usual"), "\0")
     written = tool.text(**compiled).split("\0")
     return [piece for piece in written if piece not in page]
 
