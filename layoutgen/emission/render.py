@@ -20,6 +20,7 @@ from layoutgen.emission.wrapping import wrapped
 from layoutgen.errors import LayoutgenError
 from layoutgen.kernels import AttentionRequest, FastMatmulRequest, Request
 from layoutgen.kernels.expression import EPILOGUES
+from layoutgen.kernels.matmul_fast import SUMMED_K
 from layoutgen.tiling import Tiling
 
 LINE = 110
@@ -151,7 +152,7 @@ def _beside_the_product(request: FastMatmulRequest) -> str:
     """Return, in lines of their own, what a fast matmul does beside a plain product of what it is given."""
     lines = []
     if request.accumulate == "tile":
-        lines.append("Each K tile is summed from zero, and the tiles are added in float32, rounded to nearest.")
+        lines.append(f"Every {SUMMED_K} k are summed from zero, and these sums are added in float32, rounded to nearest.")
     if request.split_k > 1:
         lines.append(
             f"{request.split_k} blocks share each sum over K; a second kernel adds their partial sums in order."
