@@ -2,9 +2,9 @@
 
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TT), 1x4 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
-Each K tile is summed from zero, and the tiles are added in float32, rounded to nearest.
+Every 16 k are summed from zero, and the sums added in float32, rounded to nearest.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (4235b28977f1).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (41a75f2bc7a9).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 1x4 \
@@ -385,7 +385,7 @@ def stay(k):
 
 @gluon.jit
 def pinned(number):
-    """The number, not seen through: else multiples of it would be computed before the loop, and take registers in it."""
+    """The number, not seen through: multiples of it would be computed before the loop, and take registers in it."""
     return gl.inline_asm_elementwise(
         asm="mov.b32 $0, $1;", constraints="=r,r", args=[number], dtype=gl.int32, is_pure=False, pack=1
     )

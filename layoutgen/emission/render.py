@@ -152,7 +152,7 @@ def _beside_the_product(request: FastMatmulRequest) -> str:
     """Return, in lines of their own, what a fast matmul does beside a plain product of what it is given."""
     lines = []
     if request.accumulate == "tile":
-        lines.append(f"Every {SUMMED_K} k are summed from zero, and these sums are added in float32, rounded to nearest.")
+        lines.append(f"Every {SUMMED_K} k are summed from zero, and the sums added in float32, rounded to nearest.")
     if request.split_k > 1:
         lines.append(
             f"{request.split_k} blocks share each sum over K; a second kernel adds their partial sums in order."

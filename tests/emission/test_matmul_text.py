@@ -36,7 +36,7 @@ def test_the_header_says_what_is_computed():
     plain, long = (ast.get_docstring(ast.parse(made.source)) for made in (kernel(), kernel(**LONG)))
     assert "operands float16,\naccumulated in float32, C in float16; any strides, any sizes.\n\n" in plain
     assert "operands float32 as two float16 parts" in long
-    assert "Each K tile is summed from zero" in long
+    assert "Every 16 k are summed from zero" in long
     assert "3 blocks share each sum over K" in long
     assert "C = epilogue(float32(alpha A B + beta bias)) + residual." in long
     assert "epilogue(x) = where(x > 0.0, x, 0.125 * x)." in long
