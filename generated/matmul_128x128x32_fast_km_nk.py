@@ -3,7 +3,7 @@
 Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_NN), 2x2 warps; operands float16,
 accumulated in float32, C in float16; any strides, any sizes.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (41a75f2bc7a9).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (b3b2652d8450).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 2x2 \

@@ -4,7 +4,7 @@ Tensor-core products of 8x8x4 (SM70_8x8x4_F32F16F16F32_TT), 1x4 warps; operands 
 accumulated in float32, C in float16; any strides, any sizes.
 Every 16 k are summed from zero, and the sums added in float32, rounded to nearest.
 
-Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (41a75f2bc7a9).
+Emitted by layoutgen 0.1.0 from template matmul_fast.py.jinja (b3b2652d8450).
 Do not edit; regenerate it with
 
     layoutgen emit matmul --design fast --block-m 128 --block-n 128 --block-k 32 --warps 1x4 \
@@ -282,6 +282,62 @@ def mma_adding(accumulator, a, b, product, summed, asm: gl.constexpr):
 
 
 @gluon.jit
+def add(product, partial):
+    """product + partial, rounded to nearest.
+
+    The assembly is not pure, so that each addition stays where it stands: otherwise the compiler puts those of all
+    parts behind the last, and the sums of all parts are in registers at once.
+    """
+    return gl.inline_asm_elementwise(
+        asm="add.rn.f32 $0, $1, $2;",
+        constraints="=f,f,f",
+        args=[product, partial],
+        dtype=gl.float32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon.jit
+def stay(k):
+    """Keep the compiler from moving instructions past this place, above all additions, for which nothing waits.
+
+    It moves none across a branch: here a thread would leave if k were negative, which it never is.
+    """
+    gl.inline_asm_elementwise(
+        asm="{ .reg .pred gone; setp.lt.s32 gone, $1, 0; @gone exit; mov.b32 $0, $1; }",
+        constraints="=r,r",
+        args=[k],
+        dtype=gl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon.jit
+def pinned(number):
+    """The number, not seen through: multiples of it would be computed before the loop, and take registers in it."""
+    return gl.inline_asm_elementwise(
+        asm="mov.b32 $0, $1;", constraints="=r,r", args=[number], dtype=gl.int32, is_pure=False, pack=1
+    )
+
+
+@gluon.jit
+def ahead(pointer, count: gl.constexpr, stride, wide: gl.constexpr):
+    """The pointer, `count` times a stride further, computed where it is used."""
+    if wide:
+        return pointer + count * stride
+    else:
+        return pointer + count * pinned(gl.to_tensor(stride))
+
+
+@gluon.jit
+def beside(pointer, count: gl.constexpr, stride):
+    """The pointer, `count` times a stride further: an immediate where the stride is 1."""
+    return pointer + count * stride
+
+
+@gluon.jit
 def load_a(pointer, index, left, whole: gl.constexpr):
     """Load a portion of A, all of its k within the matrix; unless `whole`, rows from `left` on count as zero."""
     if whole:
@@ -348,56 +404,6 @@ def operand_b(fragment):
 def zeros():
     """The accumulator of one part of the block, empty."""
     return gl.zeros([2, 2, 2, 4, 4, 2, 4, 2, 2], gl.float32, layout=ACCUMULATOR_C)
-
-
-@gluon.jit
-def add(product, partial):
-    """product + partial, rounded to nearest.
-
-    The assembly is not pure, so that each addition stays where it stands: otherwise the compiler puts those of all
-    parts behind the last, and the sums of all parts are in registers at once.
-    """
-    return gl.inline_asm_elementwise(
-        asm="add.rn.f32 $0, $1, $2;",
-        constraints="=f,f,f",
-        args=[product, partial],
-        dtype=gl.float32,
-        is_pure=False,
-        pack=1,
-    )
-
-
-@gluon.jit
-def stay(k):
-    """Keep the compiler from moving instructions past this place, above all additions, for which nothing waits.
-
-    It moves none across a branch: here a thread would leave if k were negative, which it never is.
-    """
-    gl.inline_asm_elementwise(
-        asm="{ .reg .pred gone; setp.lt.s32 gone, $1, 0; @gone exit; mov.b32 $0, $1; }",
-        constraints="=r,r",
-        args=[k],
-        dtype=gl.int32,
-        is_pure=False,
-        pack=1,
-    )
-
-
-@gluon.jit
-def pinned(number):
-    """The number, not seen through: multiples of it would be computed before the loop, and take registers in it."""
-    return gl.inline_asm_elementwise(
-        asm="mov.b32 $0, $1;", constraints="=r,r", args=[number], dtype=gl.int32, is_pure=False, pack=1
-    )
-
-
-@gluon.jit
-def ahead(pointer, count: gl.constexpr, stride, wide: gl.constexpr):
-    """The pointer, `count` times a stride further."""
-    if wide:
-        return pointer + count * stride
-    else:
-        return pointer + count * pinned(gl.to_tensor(stride))
 
 
 @gluon.jit
@@ -517,11 +523,13 @@ def matmul_kernel(
     )
     store_b(b_buffer0.slice(4, 4, dim=0).slice(0, 8, dim=1), b_tile)
     b_tile = gl.load(
-        b_pointer + skipped * stride_bk + 64 * stride_bn, mask=(b_k < left) & (column + b_column + 64 < n), other=0.0
+        beside(b_pointer + skipped * stride_bk, 64, stride_bn),
+        mask=(b_k < left) & (column + b_column + 64 < n),
+        other=0.0,
     )
     store_b(b_buffer0.slice(0, 4, dim=0).slice(8, 8, dim=1), b_tile)
     b_tile = gl.load(
-        ahead(b_pointer + skipped * stride_bk + 64 * stride_bn, 16, stride_bk, wide),
+        ahead(beside(b_pointer + skipped * stride_bk, 64, stride_bn), 16, stride_bk, wide),
         mask=(b_k + 16 < left) & (column + b_column + 64 < n),
         other=0.0,
     )
@@ -593,9 +601,9 @@ def matmul_kernel(
         a2, a3 = fetch_a(a_words0, 3, 1)
         partial, product0 = mma_adding(partial, operand_a(a1), operand_b(b1), product0, summed, ADDING1)
         store_a(a_buffer1.slice(8, 4, dim=0), a_tile2)
-        b_tile2 = load_b(b_pointer + 64 * stride_bn, b_column + 64, n - column, whole)
+        b_tile2 = load_b(beside(b_pointer, 64, stride_bn), b_column + 64, n - column, whole)
         partial = mma(partial, operand_a(a2), operand_b(b2))
-        b_tile3 = load_b(ahead(b_pointer + 64 * stride_bn, 16, stride_bk, wide), b_column + 64, n - column, whole)
+        b_tile3 = load_b(ahead(beside(b_pointer, 64, stride_bn), 16, stride_bk, wide), b_column + 64, n - column, whole)
         b_pointer = ahead(b_pointer, 32, stride_bk, wide)
         a0, a1 = fetch_a(a_words0, 2, 2)
         stay(k)
@@ -680,9 +688,9 @@ def matmul_kernel(
         a2, a3 = fetch_a(a_words1, 3, 1)
         partial, product0 = mma_adding(partial, operand_a(a1), operand_b(b1), product0, summed, ADDING1)
         store_a(a_buffer0.slice(8, 4, dim=0), a_tile2)
-        b_tile2 = load_b(b_pointer + 64 * stride_bn, b_column + 64, n - column, whole)
+        b_tile2 = load_b(beside(b_pointer, 64, stride_bn), b_column + 64, n - column, whole)
         partial = mma(partial, operand_a(a2), operand_b(b2))
-        b_tile3 = load_b(ahead(b_pointer + 64 * stride_bn, 16, stride_bk, wide), b_column + 64, n - column, whole)
+        b_tile3 = load_b(ahead(beside(b_pointer, 64, stride_bn), 16, stride_bk, wide), b_column + 64, n - column, whole)
         b_pointer = ahead(b_pointer, 32, stride_bk, wide)
         a0, a1 = fetch_a(a_words1, 2, 2)
         stay(k)
@@ -768,9 +776,9 @@ def matmul_kernel(
         a2, a3 = fetch_a(a_words0, 3, 1)
         partial, product0 = mma_adding(partial, operand_a(a1), operand_b(b1), product0, summed, ADDING1)
         store_a(a_buffer1.slice(8, 4, dim=0), a_tile2)
-        b_tile2 = load_b(b_pointer + 64 * stride_bn, b_column + 64, n - column, whole)
+        b_tile2 = load_b(beside(b_pointer, 64, stride_bn), b_column + 64, n - column, whole)
         partial = mma(partial, operand_a(a2), operand_b(b2))
-        b_tile3 = load_b(ahead(b_pointer + 64 * stride_bn, 16, stride_bk, wide), b_column + 64, n - column, whole)
+        b_tile3 = load_b(ahead(beside(b_pointer, 64, stride_bn), 16, stride_bk, wide), b_column + 64, n - column, whole)
         b_pointer = ahead(b_pointer, 32, stride_bk, wide)
         a0, a1 = fetch_a(a_words0, 2, 2)
         stay(k)
@@ -1003,6 +1011,8 @@ def launch_arguments(a, b, c):
         shapes = f"{tuple(a.shape)}, {tuple(b.shape)} and {tuple(c.shape)}"
         raise ValueError(f"a, b, c are {shapes}; they must be [M, K], [K, N] and [M, N], batches alike")
     grid = (-(-m // 128), -(-n // 128), batch)
+    if k >= 2147483648:
+        raise ValueError(f"K is {k}; sums that are added apart are for less than 2147483648: let the unit sum")
     if grid[1] > 65535 or grid[2] > 65535:
         raise ValueError(f"grid {grid}: a launch has at most 65535 blocks along N and along Z")
     strides = []

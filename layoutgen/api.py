@@ -306,7 +306,6 @@ def matmul(
         asked = {name: features[name] for name in ("accumulate", "operand_dtype", "split_k") if name in features}
         choice = matmul_choice(shape=shape, profile=profile, **asked)
         tile, features["split_k"] = choice.tile, choice.split_k
-
     if isinstance(tile, FastMatmulTile):
         tile = stored_as(tile, features.get("a_order", "mk"))
 

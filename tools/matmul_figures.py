@@ -66,17 +66,17 @@ on a card.
   rows (or columns) are renamed so that a thread's registers hold neighbours. Where the free lane bits go, and how
   many rows stand beside each other in a buffer, is searched: the fewest wavefronts win, and stores and fetches have
   none to spare.
-- **Parts.** The accumulator is held in parts of rows, two units a warp. A part takes all the k of a fetch before the
-  next part begins, so that A's fragments live in few registers, and the next ones can be on their way. With one
-  unit, an instruction would often wait for the one before it.
+- **Parts.** In `unit` mode the accumulator is held in parts of rows, two units a warp. A part takes all the k of a
+  fetch before the next part begins, so that A's fragments live in few registers, and the next ones can be on their
+  way. With one unit, an instruction would often wait for the one before it.
 - **One barrier a tile.** While a tile is multiplied the next one goes through registers into a second buffer. In
-  front of the last part is the barrier, and behind it, still before that part's instructions, the first fetch of
-  the next tile.
+  front of the last part (in `tile` mode of its last two k-steps) is the barrier, and behind it, still before those
+  instructions, the first fetch of the next tile.
 - **No masks in the loop.** The last K tile, which alone may be cut, comes first. Rows along which vectors do not
-  run repeat the last one; along vectors, tiles are loaded unmasked when the size is a multiple of the block
-  (`whole`), and masked otherwise. Where sizes and strides are multiples of 8 the kernel says so to the compiler
-  (`vectors`), which knows by itself of multiples of 16 alone. Offsets within a tile take 32 bits unless the strides
-  need more (`wide`). All three are decided per launch.
+  run repeat the last one; along vectors, and in `tile` mode always, tiles are loaded unmasked when the size is a
+  multiple of the block (`whole`), and masked otherwise. Where sizes and strides are multiples of 8 the kernel says so
+  to the compiler (`vectors`), which knows by itself of multiples of 16 alone. Offsets within a tile take 32 bits
+  unless the strides need more (`wide`). All three are decided per launch.
 
 What follows the product, C = epilogue(alpha A B + beta bias) + residual, is done in fp32 on the accumulator. What is
 not finite shows: maximum and minimum, and so relu, are NaN where an argument is, and a factor of 0 gives NaN for it,

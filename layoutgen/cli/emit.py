@@ -52,7 +52,7 @@ BY_FAMILY = {
 @click.option("--design", help="simple (the readable yardstick) or fast.  [default: simple]")
 @click.option("--a-order", help="matmul, fast: mk for A as [M, K], km for the m-contiguous [K, M].")
 @click.option("--b-order", help="matmul: kn for B as [K, N], nk for the k-contiguous [N, K].")
-@click.option("--accumulate", help="matmul, fast: unit, or tile to add K tiles in fp32.  [default: unit]")
+@click.option("--accumulate", help="matmul, fast: unit, or tile to add sums of 16 k in fp32.  [default: unit]")
 @click.option("--operand-dtype", help="matmul, fast: float16, or float32 as two parts.  [default: the instruction's]")
 @click.option("--shape", help="matmul, fast: Z,M,N,K, for which the profile's tile and a split K are chosen.")
 @click.option("--split-k", type=int, help="matmul, fast: blocks that share the sum of an element.  [default: 1]")

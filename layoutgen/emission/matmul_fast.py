@@ -9,10 +9,10 @@ from typing import Any
 
 from layoutgen.algebra import LinearLayout
 from layoutgen.emission.matmul_around import around
-from layoutgen.emission.matmul_sums import AXES, adding_view, fetch_ahead, first_portions, turn_lines
-from layoutgen.emission.views import LayoutView, MmaView, layout_view, legend, regrouped
+from layoutgen.emission.matmul_sums import adding_view, barrier, fetch_ahead, first_portions, turn_lines
+from layoutgen.emission.views import AXES, LayoutView, MmaView, layout_view, legend, regrouped
 from layoutgen.kernels.matmul import B_ORDERS
-from layoutgen.kernels.matmul_fast import A_ORDERS, FastMatmulRequest
+from layoutgen.kernels.matmul_fast import A_ORDERS, K_LIMIT, FastMatmulRequest
 from layoutgen.kernels.matmul_layouts import Operand
 from layoutgen.tiling.tile import hardware_order
 from layoutgen.tiling.words import WORD_BYTES, Words
@@ -88,6 +88,7 @@ def fast_matmul_context(request: FastMatmulRequest) -> dict[str, Any]:
         "c_dtype": request.c_dtype,
         "group_m": request.group_m,
         "adding": adding_view(request) if request.summed_by_part else None,
+        "k_limit": K_LIMIT // (4 if request.operand_dtype else 1),  # the parts of fp32 operands are three times as deep
         "copied": list(copied_lines(request)),
         "first": list(first_lines(request)),
         "even": list(tile_lines(request, 0, 1, "", prefetch=True)),
@@ -254,13 +255,9 @@ def _fetch(request: FastMatmulRequest, name: str, buffer: int, step: int, part: 
     return f"fetch_{name}({name}_words{buffer}, {step}{where})"
 
 
-def _fetches(request: FastMatmulRequest) -> int:
+def _fetch_count(request: FastMatmulRequest) -> int:
     """Fetches of two k-steps in a K tile."""
     return request.block_k // (2 * request.tiling.unit.shape[2])
-
-
-def _barrier(current: int, following: int) -> str:
-    return f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
 
 
 def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix: str, prefetch: bool) -> Iterator[str]:
@@ -274,14 +271,14 @@ def tile_lines(request: FastMatmulRequest, current: int, following: int, suffix:
     if request.summed_by_part:
         yield from turn_lines(request, current, following, prefetch)
         return
-    steps, parts = _fetches(request), request.parts[0]
+    steps, parts = _fetch_count(request), request.parts[0]
     a_stored, b_stored = _stored_behind(steps, parts)
     for step, part in product(range(steps), range(parts)):
         last = (step, part) == (steps - 1, parts - 1)
         if prefetch and step == part == 0:
             yield f"a_tile = {_load(request, 'a', suffix)}"
         if last and prefetch:
-            yield _barrier(current, following)
+            yield barrier(current, following)
         if not last:
             ahead = step * parts + part + 1
             yield f"next_a0, next_a1 = {_fetch(request, 'a', current, *divmod(ahead, parts))}"

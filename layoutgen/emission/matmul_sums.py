@@ -7,22 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from layoutgen.emission.views import AddingView
-from layoutgen.kernels.matmul_fast import SUMMED_K, FastMatmulRequest
+from layoutgen.emission.views import AXES, AddingView
+from layoutgen.kernels.matmul_fast import ADDED_AT, SUMMED_K, FastMatmulRequest
+from layoutgen.kernels.matmul_layouts import streamed
 
-AXES = {"m": "row", "n": "column"}
 BARRIER = 2
 """k-steps behind the barrier of a tile: the last fetches of its buffers stand before them."""
 SLOTS = 16
-"""k-steps of one sum of all parts, of the four that a warp's 64x64 of C has, in which COPIED counts."""
+"""k-steps of one sum of all parts in which COPIED counts: four parts, as a warp's 64x64 of C has."""
 COPIED = {
     ("mk", "kn"): (((0, 6), (0, 8)), ((6, 12), (7, 12))),
     ("mk", "nk"): (((0, 6), (0, 8)), ((6, 12), (7, 12))),
     ("km", "kn"): (((0, 6), (0, 6)), ((6, 12), (6, 12))),
     ("km", "nk"): (((1, 7), (1, 7)), ((6, 12), (6, 12))),
 }
-"""By the orders of A and B: before which k-steps portions of A, and of B, are loaded and stored, those of the first
-half and of the second. Of the places that were tried these make the fastest code, which is ptxas's doing."""
+"""By the orders of A and B, for A and for B: the k-step before which a portion is loaded, and that before which it is
+stored; two of each, for the first half of the portions that come during a sum, and for the second.
+
+Of the places that were tried these make the fastest code of a 128x128x32 tile, which is ptxas's doing."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,14 @@ class Portion:
     pointer: str
     row: int
     column: int
-    along: str
-    """The index along the operand's rows (columns), from where the portion begins."""
+    index: str
+    """The expression of the operand's rows (columns), from where the portion begins."""
     buffer: str
     """What is appended to a buffer to get the part that the portion fills."""
+
+
+def barrier(current: int, following: int) -> str:
+    return f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}"
 
 
 def portions(request: FastMatmulRequest, operand: str) -> list[Portion]:
@@ -47,9 +53,10 @@ def portions(request: FastMatmulRequest, operand: str) -> list[Portion]:
     rows, columns = way.portion.shape
     found = []
     for number, (row, column) in enumerate(way.portions):
-        along = row if way.along_k else column
         strided, contiguous = (axis, "k") if way.along_k else ("k", axis)
-        pointer = f"{operand}_pointer" + (f" + {column} * stride_{operand}{contiguous}" if column else "")
+        pointer = f"{operand}_pointer"
+        if column:
+            pointer = f"beside({pointer}, {column}, stride_{operand}{contiguous})"
         if row:
             pointer = f"ahead({pointer}, {row}, stride_{operand}{strided}, wide)"
         buffer = ""
@@ -57,7 +64,8 @@ def portions(request: FastMatmulRequest, operand: str) -> list[Portion]:
             buffer += f".slice({row // group}, {rows // group}, dim=0)"
         if columns // vector < vectors:
             buffer += f".slice({column // vector}, {columns // vector}, dim=1)"
-        index = f"{operand}_{AXES[axis]}" + (f" + {along}" if along else "")
+        across = row if way.along_k else column
+        index = f"{operand}_{AXES[axis]}" + (f" + {across}" if across else "")
         found.append(Portion(f"{operand}_tile{number}", pointer, row, column, index, buffer))
     return found
 
@@ -69,7 +77,7 @@ def first_portions(request: FastMatmulRequest) -> Iterator[str]:
         for portion in portions(request, operand):
             deep = portion.column if way.along_k else portion.row
             k = f"{operand}_k" + (f" + {deep}" if deep else "")
-            inside = f"({k} < left) & ({AXES[axis]} + {portion.along} < {axis})"
+            inside = f"({k} < left) & ({AXES[axis]} + {portion.index} < {axis})"
             pointer = portion.pointer.replace(f"{operand}_pointer", f"{operand}_pointer + skipped * stride_{operand}k")
             yield f"{operand}_tile = gl.load({pointer}, mask={inside}, other=0.0)"
             yield f"store_{operand}({operand}_buffer0{portion.buffer}, {operand}_tile)"
@@ -89,13 +97,19 @@ class _Fetch:
 
     slot: int
     operand: str
-    names: int
+    first: int
+    """The number of the first of the two fragments."""
     step: int
     where: str
 
     def text(self, buffer: int) -> str:
-        names = f"{self.operand}{self.names}, {self.operand}{self.names + 1}"
+        names = f"{self.operand}{self.first}, {self.operand}{self.first + 1}"
         return f"{names} = fetch_{self.operand}({self.operand}_words{buffer}, {self.step}{self.where})"
+
+
+def _sums(request: FastMatmulRequest) -> int:
+    """Sums of a K tile, one after the other."""
+    return request.block_k // SUMMED_K
 
 
 def _steps(request: FastMatmulRequest) -> int:
@@ -106,7 +120,7 @@ def _steps(request: FastMatmulRequest) -> int:
 def _turns(request: FastMatmulRequest) -> list[tuple[int, int]]:
     """Return row and column of the parts, in the order in which they are multiplied."""
     rows, columns = map(range, request.parts)
-    if request.streamed == "b":
+    if streamed(request.parts) == "b":
         return list(product(rows, columns))
     return [(row, column) for column, row in product(columns, rows)]
 
@@ -118,8 +132,8 @@ def _fetches(request: FastMatmulRequest) -> Iterator[_Fetch]:
     when another part of it comes, as soon as the k-steps before are multiplied.
     """
     turns, steps = _turns(request), _steps(request)
-    streams = request.streamed or "b"
-    for number in range(request.block_k // SUMMED_K):
+    streams = streamed(request.parts)
+    for number in range(_sums(request)):
         for turn, place in enumerate(turns):
             for pair in range(steps // 2):
                 slot = (number * len(turns) + turn) * steps + 2 * pair
@@ -140,15 +154,12 @@ def turn_lines(request: FastMatmulRequest, current: int, following: int, prefetc
     barrier stands in front of the last two k-steps, which read nothing more from this tile's buffers.
     """
     turns, steps = _turns(request), _steps(request)
-    numbers = request.block_k // SUMMED_K
-    slots = numbers * len(turns) * steps
+    slots = _sums(request) * len(turns) * steps
     events: dict[int, list[tuple[int, str]]] = defaultdict(list)
     if prefetch:
-        for slot, order, text in _copies(request, following, slots // numbers):
+        for slot, order, text in _copies(request, following, len(turns) * steps):
             events[slot].append((order, text))
-        events[slots - BARRIER].append(
-            (1, f"gl.barrier()  # buffers {following} are filled, and all has been read from buffers {current}")
-        )
+        events[slots - BARRIER].append((1, barrier(current, following)))
     for fetch in _fetches(request):
         if fetch.slot >= 0:
             events[fetch.slot].append((3, fetch.text(current)))
@@ -165,7 +176,7 @@ def turn_lines(request: FastMatmulRequest, current: int, following: int, prefetc
         fragments = f"operand_a(a{step}), operand_b(b{step})"
         if step == steps - 1:
             yield "stay(k)"
-        if step < len(request.added_at):
+        if step < len(ADDED_AT):
             yield f"partial, product{earlier} = mma_adding({sums}, {fragments}, product{earlier}, summed, ADDING{step})"
         else:
             yield f"partial = mma({sums}, {fragments})"
@@ -180,17 +191,16 @@ def _copies(request: FastMatmulRequest, following: int, slots: int) -> Iterator[
 
     `slots` are the k-steps of one sum of all parts; during each, some portions of both operands are brought.
     """
-    numbers = request.block_k // SUMMED_K
     places = COPIED[request.a_order, request.b_order]
     for operand, halves in zip("ab", places, strict=True):
         axis = "m" if operand == "a" else "n"
         found = portions(request, operand)
-        share = -(-len(found) // numbers)
+        share = -(-len(found) // _sums(request))
         last = 0
-        for place, portion in enumerate(found):
-            begin, number = place // share * slots, place % share
-            loaded, stored = (slot * slots // SLOTS for slot in halves[2 * number // share])
-            load = f"load_{operand}({portion.pointer}, {portion.along}, {axis} - {AXES[axis]}, whole)"
+        for number, portion in enumerate(found):
+            begin = number // share * slots
+            loaded, stored = (slot * slots // SLOTS for slot in halves[2 * (number % share) // share])
+            load = f"load_{operand}({portion.pointer}, {portion.index}, {axis} - {AXES[axis]}, whole)"
             yield begin + loaded, 2, f"{portion.name} = {load}"
             store = f"store_{operand}({operand}_buffer{following}{portion.buffer}, {portion.name})"
             yield begin + min(max(stored, loaded + 1), slots - BARRIER), 0, store
@@ -201,7 +211,7 @@ def _copies(request: FastMatmulRequest, following: int, slots: int) -> Iterator[
 def adding_view(request: FastMatmulRequest) -> AddingView:
     """Return the inline assembly of the k-steps that add sums of the part before to its product.
 
-    A call takes some of a unit's sums, as many as `request.added_at` says, and leaves the others' products as they are.
+    A call takes some of a unit's sums, as many as `ADDED_AT` says, and leaves the others' products as they are.
     """
     atom = request.words.tiling.atom
     pack, outputs = atom.accumulator.elements, atom.accumulator.words
@@ -211,7 +221,7 @@ def adding_view(request: FastMatmulRequest) -> AddingView:
     b = [f"${first_b + 2 * i}" for i in range(atom.b.words)]
     multiplied = ", ".join("{" + ", ".join(group) + "}" for group in (c, a, b, c))
     steps, first = [], 0
-    for k_step, count in enumerate(request.added_at):
+    for k_step, count in enumerate(ADDED_AT):
         added = [f"add.rn.f32 ${outputs + i}, ${outputs + i}, ${summed + i};" for i in range(first, first + count)]
         lines = [f"{atom.instruction} ", f"{multiplied}; "]
         lines += [" ".join(added[i : i + 3]) + " " * (i + 3 < count) for i in range(0, count, 3)]

@@ -19,6 +19,9 @@ TRITON_TYPE = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 """The names of types in the signatures that Triton reads."""
 
 
+AXES = {"m": "row", "n": "column"}
+
+
 @dataclass(frozen=True)
 class LayoutView:
     """One DistributedLinearLayout literal: per field, its bases with the comment that says what each bit is."""

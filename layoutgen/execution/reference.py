@@ -82,7 +82,7 @@ def summed(request: MatmulRequest, k: int, magnitude: Values) -> Values:
             tiles, magnitude = PRODUCTS * tiles, magnitude * (1 + 2.0**-9)
             k = tiles * request.block_k
         share = (request.split_k - 1) * U32
-        if request.accumulate == "tile":
+        if request.summed_by_part:
             share += tiles * (request.block_k // SUMMED_K) * U32
             k = min(k, SUMMED_K)
     loss: Values = (-(-k // unit_k) * step_loss(unit_k) + share) * magnitude

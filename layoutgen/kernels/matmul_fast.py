@@ -5,8 +5,9 @@ together from global memory to the registers of a fragment. The atom is taken in
 K tile is multiplied, the next one is on its way: first in registers, then in a second buffer; and the fragments of a
 step are fetched during the step before it, across the one barrier of a tile.
 
-The accumulator of a block is held in parts of rows. A part takes all the k of a fetch before the next part begins, so
-that A's fragments live in few registers for a short time.
+The accumulator of a block is held in parts. Where all of K is summed in the tensor core these are of rows, and a part
+takes all the k of a fetch before the next one begins, so that A's fragments live in few registers for a short time.
+Where sums are added apart, a part takes 16 k.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ FEATURES = ("operand_dtype", "accumulate", "split_k", "group_m", "scale", "bias"
 """Fields that add something to the plain product."""
 MAX_GROUP = 1024
 """Blocks in a column of the launch order, so that those of a whole group are counted in 32 bits."""
+K_LIMIT = 2**31
+"""K from which on sums are not added apart: the kernel looks at the sign of K as a number of 32 bits."""
+SUMS_AT_ONCE = 2
+"""Parts whose sums are in registers together when sums are added apart: one, and the one before it."""
 SUMMED_K = 16
 """k of a K tile that are summed from zero in the tensor core when sums are added apart: two vectors."""
 ADDED_AT = (4, 4)
@@ -147,11 +152,6 @@ class FastMatmulRequest(MatmulRequest):
         return {name: getattr(self, name) for name in FEATURES if getattr(self, name) != usual[name]}
 
     @property
-    def sums_at_once(self) -> int:
-        """Parts whose sums are in registers together when sums are added apart: one, and the one before it."""
-        return 2
-
-    @property
     def compiler_options(self) -> dict[str, Any]:
         """A lower level of ptxas for sums that are added apart.
 
@@ -199,11 +199,6 @@ class FastMatmulRequest(MatmulRequest):
         return self.block_m // self.part[0], self.block_n // self.part[1]
 
     @property
-    def added_at(self) -> tuple[int, ...]:
-        """How many of a thread's 8 sums of a unit are added at each k-step of the next part, when parts take turns."""
-        return ADDED_AT
-
-    @property
     def streamed(self) -> str | None:
         """The operand that a part fetches anew though the part before had it, when parts are summed in turn."""
         return streamed(self.parts) if self.summed_by_part else None
@@ -238,7 +233,10 @@ class FastMatmulRequest(MatmulRequest):
                 fetched(f"fragment_{name}", places, way.staging.buffer, way.wanted),
             ]
             if self.summed_by_part:
-                verdicts.append(equal(f"the portions of {name} make up its tile", way.whole, way.staging.loaded))
+                verdicts += [
+                    equal(f"the tile that the portions of {name} make up", way.whole, way.staging.loaded),
+                    equal(f"the buffer that the portions of {name} fill", way.sliced, way.staging.stored),
+                ]
         return tuple(verdicts)
 
     @cached_property
@@ -247,9 +245,7 @@ class FastMatmulRequest(MatmulRequest):
         tiling = self.tiling
         steps = self.block_k // tiling.unit.shape[2]
         products = [f"product{part}" for part in range(self.parts[0] * self.parts[1])]
-        sums = (
-            [f"sum{part}" for part in range(min(self.sums_at_once, len(products)))] if self.accumulate == "tile" else []
-        )
+        sums = [f"sum{part}" for part in range(min(SUMS_AT_ONCE, len(products)))] if self.summed_by_part else []
         shares = len(products) // len(sums or products)  # parts whose products a tile takes, one after the other
         shape = self.part
         tiles = [

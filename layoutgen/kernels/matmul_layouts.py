@@ -111,6 +111,16 @@ class Operand:
         steps = [loaded.codomain.pack(self.portions[1 << bit]) for bit in range(len(self.portions).bit_length() - 1)]
         return LinearLayout(loaded.domain, loaded.codomain, (*embedded[:kept], *steps, *embedded[kept:]))
 
+    @property
+    def sliced(self) -> LinearLayout:
+        """Which place of the buffer each hardware index fills, when every portion goes into its slice of the buffer."""
+        whole, buffer = self.whole, Space.of_shape(self.buffer)
+        columns = []
+        for row, column in map(whole.codomain.unpack, whole.columns):
+            place = (row // self.group, column // self.vector, row % self.group, column % self.vector)
+            columns.append(buffer.pack(place))
+        return LinearLayout(whole.domain, self.staging.stored.codomain, tuple(columns))
+
     @cached_property
     def _portions(self) -> tuple[tuple[int, int], tuple[tuple[int, int], ...]]:
         """The shape of a portion, and where each begins."""
@@ -223,7 +233,7 @@ def best_arrangement(key: Key) -> str:
 
     Free lane bits go right above the bits that are in a thread's registers, so that the lanes of one phase of a fetch
     read rows that are neighbours. Of two that are as good the first is taken, but the one that begins with m when parts
-    sum a K tile each, or a single warp has vectors of A along m: there the code that ptxas makes for it spills less.
+    take turns, or a single warp has vectors of A along m: there the code that ptxas makes for it spills less.
     """
     rows_first = key.summed_by_part or (key.warps == (1, 1) and key.along_a == "m")
     found: dict[str, int] = {}
@@ -239,7 +249,7 @@ def best_arrangement(key: Key) -> str:
 
 
 def streamed(parts: tuple[int, int]) -> str:
-    """Return the operand that is fetched for every part, when parts sum a K tile each; the other's fragments are held.
+    """Return the operand that is fetched for every part, when parts take turns; the other's fragments are held.
 
     Held are those of a row of parts, or of a column where fewer columns than rows leave fewer fetches.
 

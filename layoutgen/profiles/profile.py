@@ -248,7 +248,7 @@ def _fast_tile(data: Any, where: str) -> FastMatmulTile:
     own = ("accumulate", "tflops", "warps_km")
     needed = [name for name in FastMatmulTile.__dataclass_fields__ if name != "warps_km"]
     if not isinstance(data, Mapping) or set(data) - {"warps_km"} != set(needed):
-        raise LayoutgenError(f"{where}: must be exactly {', '.join(needed)}, and warps_km where it differs")
+        raise LayoutgenError(f"{where}: must be {', '.join(needed)}, and may be warps_km")
     plain = _fields(MatmulTile, {key: value for key, value in data.items() if key not in own}, where)
     if not isinstance(data["accumulate"], str) or data["accumulate"] not in ACCUMULATE:
         raise LayoutgenError(f"{where}: accumulate is {data['accumulate']!r}; it is one of {', '.join(ACCUMULATE)}")

@@ -12,6 +12,8 @@ from layoutgen.readback.transparent import hands_on
 
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
 """Operators of arithmetic and of masks. An exclusive or, and the shifts in it, turn rows: that is a move."""
+PLACES = ("slice", "store_part")
+"""Functions whose arguments say from or to which place of a buffer, or of C, a tile goes: compared as they stand."""
 LITERALS = ("DistributedLinearLayout", "BlockedLayout")
 """Layouts that are proved as they stand; all others are compared."""
 
@@ -72,6 +74,8 @@ class _Arithmetic(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         match node:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(name)) if name in PLACES:
+                return node
             case ast.UnaryOp(operand=ast.Constant()):
                 return node
             case ast.BinOp(op=op) if not isinstance(op, ARITHMETIC):

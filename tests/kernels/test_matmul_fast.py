@@ -18,6 +18,7 @@ from layoutgen.cpu import launch as execute
 from layoutgen.errors import LayoutgenError
 from layoutgen.execution import KINDS, STRIDES, TRANSPOSED, Launch, run_kernel
 from layoutgen.kernels import request_from_dict
+from layoutgen.kernels.matmul_fast import ADDED_AT
 from layoutgen.proofs import refutations
 from layoutgen.readback.source import prove_source
 from layoutgen.sass.inspection import inspect
@@ -266,8 +267,8 @@ def test_sums_added_apart_cost_little(a_order, b_order):
 def test_parts_that_are_summed_in_turn(warps, part, streamed, a_order, b_order):
     """Four units a warp; fragments of the operand that parts share less of are fetched for each."""
     request = kernel(a_order, b_order, accumulate="tile", block_m=128, block_n=128, block_k=32, warps=warps).request
-    assert (request.part, request.sums_at_once, request.streamed) == (part, 2, streamed)
-    assert sum(request.added_at) == request.tiling.atom.accumulator.elements
+    assert (request.part, request.streamed) == (part, streamed)
+    assert sum(ADDED_AT) == request.tiling.atom.accumulator.elements
     assert sum(tile.name.startswith("sum") for tile in request.plan.tiles) == 2
     assert request.plan.accumulator_registers == 128 + 2 * 32
     assert request.plan.instructions == 2 * 128 * 128 * 32 // (4 * 16 * 16 * 4)  # of a warp, in two K tiles
@@ -321,6 +322,37 @@ def test_any_number_of_parts_is_summed_in_turn(block_m, block_n, block_k, a_orde
         result = run_kernel(emitted(made), Launch((1, 33, 40, k), inputs="integers"))
         assert result.passed, result.as_dict()
         assert result.max_abs_error == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("beside(a_pointer, 32, stride_ak)", "beside(a_pointer, 64, stride_ak)"),
+        ("skipped * stride_ak, 32, stride_ak)", "skipped * stride_ak, 64, stride_ak)"),
+        (".slice(4, 4, dim=1), a_tile2", ".slice(8, 4, dim=1), a_tile2"),
+        ("stay(k)", "stay(m)"),
+        ("setp.lt.s32 gone, $1, 0;", "setp.lt.s32 gone, $1, 1;"),
+        ("words.slice(2 * step + 1, 1, dim=0)", "words.slice(2 * step, 1, dim=0)"),
+    ],
+)
+def test_portions_that_change_places_are_refuted(old, new):
+    """The set of what is loaded stays the same, when two portions are taken for each other everywhere."""
+    sizes = {"block_m": 32, "block_n": 32, "block_k": 128, "warps": "1x2"}
+    file = emitted(kernel(accumulate="tile", **sizes))
+    assert refutations(prove_source(file.path, file.source, file.request)) == ()
+    assert old in file.source
+    wrong = file.source.replace(old, "\0").replace(new, old).replace("\0", new)
+    assert refutations(prove_source(file.path, wrong, file.request))
+
+
+def test_a_depth_that_32_bits_do_not_hold_is_refused_where_sums_are_added_apart():
+    for fields, limit in (({}, 2**31), ({"operand_dtype": "float32"}, 2**29)):
+        file = emitted(kernel(accumulate="tile", **fields))
+        arrays = file.request.arrays((1, 1, 1, limit - 1))
+        host = file.load().launches if fields else file.load().launch_arguments
+        host(**arrays)
+        with pytest.raises(ValueError, match=f"K is {limit}; sums that are added apart are for less than {limit}"):
+            host(**file.request.arrays((1, 1, 1, limit)))
 
 
 def test_tiles_added_apart_are_compiled_at_a_lower_level():

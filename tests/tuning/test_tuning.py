@@ -319,9 +319,7 @@ def test_the_search_knows_the_fast_designs_own_choices():
     assert {c.request.a_order for c in found} == {"km"}
     assert {c.request.accumulate for c in found} == {"tile"}
     assert {c.request.arrangement for c in found} >= {"n2,m2", "m2,n2"}
-    warps = {c.request.warps for c in found}
-    assert warps >= {(1, 2), (2, 1)}
-    assert (1, 1) not in warps  # the sums of one warp would not fit beside its product
+    assert {c.request.warps for c in found} >= {(1, 1), (1, 2), (2, 1)}
     _, refused = candidates("matmul", "volta", {"block_k": 32, "warps": (2, 2), "a_order": "mk"}, 1290)
     assert any("matmul, design simple: takes no a_order" in entry.reason for entry in refused)
 
