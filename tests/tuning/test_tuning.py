@@ -287,19 +287,23 @@ def test_a_fast_tile_takes_its_place_in_the_table(tmp_path):
     path.write_text(text)
     made = lg.matmul(design="fast", shape=(1, 8192, 8192, 8192), profile=str(path)).request
     assert (made.block_n, made.block_k, made.warps) == (64, 32, (2, 1))
-    apart = fast_outcome([50.0], block_m=128, block_n=64, block_k=32, warps="2x2", accumulate="tile")
-    again = yaml.safe_load(tuned_profile(str(path), [apart], "tune")[0])["matrix_unit"]["matmul_fast"]
-    assert len(again) == len(table) + all((t["block_n"], t["accumulate"]) != (64, "tile") for t in table)
+    for rates, more in (([50.0], 1), ([100.0], 0)):
+        apart = fast_outcome(rates, block_m=128, block_n=64, block_k=32, warps="2x2", accumulate="tile")
+        again = yaml.safe_load(tuned_profile(str(path), [apart], "tune")[0])["matrix_unit"]["matmul_fast"]
+        assert len(again) == len(table) + more
+        assert [t for t in again if "warps_km" in t] == [t for t in table if "warps_km" in t]
 
 
 def test_a_tile_that_is_faster_with_few_blocks_stays():
     """Of a size the profile has one tile for many blocks and one for few; a new one takes the place of the slower."""
-    kept = [(t.block_k, t.warps) for t in VOLTA.unit.matmul_fast if (t.block_m, t.block_n) == (64, 64)]
+    size = (64, 64, "unit")
+    tiles = [t for t in VOLTA.unit.matmul_fast if (t.block_m, t.block_n, t.accumulate) == size]
+    kept = [(t.block_k, t.warps) for t in tiles]
     assert len(kept) == 2
     for rates, left in (([19.0, 38.0, 57.0, 200.0], kept), ([100.0, 200.0], kept[:1])):
         made = fast_outcome(rates, block_m=64, block_n=64, block_k=16, warps="1x1")
         table = yaml.safe_load(tuned_profile("volta", [made], "tune")[0])["matrix_unit"]["matmul_fast"]
-        found = [t for t in table if (t["block_m"], t["block_n"]) == (64, 64)]
+        found = [t for t in table if (t["block_m"], t["block_n"], t["accumulate"]) == size]
         assert [(t["block_k"], tuple(map(int, t["warps"].split("x")))) for t in found] == left
         assert found[0]["tflops"] == rates
 
