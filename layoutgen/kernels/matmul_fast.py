@@ -233,10 +233,7 @@ class FastMatmulRequest(MatmulRequest):
                 fetched(f"fragment_{name}", places, way.staging.buffer, way.wanted),
             ]
             if self.summed_by_part:
-                verdicts += [
-                    equal(f"the tile that the portions of {name} make up", way.whole, way.staging.loaded),
-                    equal(f"the buffer that the portions of {name} fill", way.sliced, way.staging.stored),
-                ]
+                verdicts.append(equal(f"the buffer that the portions of {name} fill", way.sliced, way.staging.stored))
         return tuple(verdicts)
 
     @cached_property
